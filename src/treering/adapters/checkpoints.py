@@ -98,7 +98,7 @@ class Write(NamedTuple):
     """One write of a task."""
 
     task_id: str
-    index: int
+    at: int
     task_path: str
     channel: str
     value: Typed
@@ -306,12 +306,12 @@ class Thread:
             case "langgraph.writes":
                 written = msgspec.json.decode(raw, type=Written)
                 known = self._writes.setdefault((written.namespace, written.id), {})
-                for index, channel, value in written.writes:
-                    write = Write(written.task_id, index, written.task_path, channel, value)
-                    if index < 0:
-                        known[written.task_id, index] = write
+                for at, channel, value in written.writes:
+                    write = Write(written.task_id, at, written.task_path, channel, value)
+                    if at < 0:
+                        known[written.task_id, at] = write
                     else:
-                        known.setdefault((written.task_id, index), write)
+                        known.setdefault((written.task_id, at), write)
             case "langgraph.hidden":
                 for key in msgspec.json.decode(raw, type=Hidden).checkpoints:
                     self._hidden.add(key)

@@ -20,11 +20,12 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ..actors.host.host import SessionHost
 from ..events.arguments import check_word
-from ..events.errors import ExtraMissing
+from ..events.errors import ExtraMissing, InvalidInput
 from .checkpoints import Place, Thread, Written
 from .hosting import Hosting, HostOrRoot
 
 try:
+    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
         WRITES_IDX_MAP,
         BaseCheckpointSaver,
@@ -32,12 +33,12 @@ try:
         Checkpoint,
         CheckpointMetadata,
         CheckpointTuple,
-        SerializerProtocol,
         get_checkpoint_metadata,
         writes_sort_key,
     )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
 except ModuleNotFoundError as error:
-    if error.name not in ("langgraph", "langgraph.checkpoint", "langgraph.checkpoint.base"):
+    if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
         raise
     raise ExtraMissing("checkpoints for it need LangGraph: pip install 'treering[langgraph]'") from error
 
@@ -46,7 +47,6 @@ __all__ = ["TreeringSaver"]
 THREADS_KEPT_MAX = 1000
 """How many threads a saver keeps the index of; others are read anew when they are used again."""
 
-Config: TypeAlias = dict[str, Any]  # LangChain's RunnableConfig is a typed dict that any of its keys may be absent from
 Pruning: TypeAlias = Literal["keep_latest", "delete"]
 """What is left of a thread: its latest checkpoints, or nothing."""
 
@@ -74,7 +74,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
 
     # -- the asynchronous face
 
-    async def aget_tuple(self, config: Config) -> CheckpointTuple | None:
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint, by default the latest of the thread, with the writes that wait; None if there is none.
 
         Args:
@@ -84,10 +84,10 @@ class TreeringSaver(BaseCheckpointSaver[int]):
 
     async def alist(
         self,
-        config: Config | None,
+        config: RunnableConfig | None,
         *,
         filter: dict[str, Any] | None = None,
-        before: Config | None = None,
+        before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, the latest first.
@@ -108,8 +108,12 @@ class TreeringSaver(BaseCheckpointSaver[int]):
                 return
 
     async def aput(
-        self, config: Config, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
-    ) -> Config:
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
         """Store a checkpoint below the one that the config names, and return the config that names the new one.
 
         Args:
@@ -124,7 +128,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         return await self._hosting.run(lambda host: self._put(host, config, checkpoint, metadata))
 
     async def aput_writes(
-        self, config: Config, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after a checkpoint.
 
@@ -148,7 +152,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         """Append all of a thread, its branches included, to another thread."""
         await self._hosting.run(lambda host: self._copy(host, source_thread_id, target_thread_id))
 
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: Pruning = "keep_latest") -> None:
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Leave only the latest checkpoint of each namespace of threads, or nothing.
 
         Raises:
@@ -158,16 +162,16 @@ class TreeringSaver(BaseCheckpointSaver[int]):
 
     # -- the blocking face
 
-    def get_tuple(self, config: Config) -> CheckpointTuple | None:
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint; see `aget_tuple`."""
         return self._hosting.run_blocking(lambda host: self._get(host, config))
 
     def list(
         self,
-        config: Config | None,
+        config: RunnableConfig | None,
         *,
         filter: dict[str, Any] | None = None,
-        before: Config | None = None,
+        before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, the latest first; see `alist`."""
@@ -181,12 +185,18 @@ class TreeringSaver(BaseCheckpointSaver[int]):
                 return
 
     def put(
-        self, config: Config, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
-    ) -> Config:
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
         """Store a checkpoint; see `aput`."""
         return self._hosting.run_blocking(lambda host: self._put(host, config, checkpoint, metadata))
 
-    def put_writes(self, config: Config, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
         """Store what a task wrote; see `aput_writes`."""
         self._hosting.run_blocking(lambda host: self._put_writes(host, config, writes, task_id, task_path))
 
@@ -202,7 +212,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         """Append all of a thread to another; see `acopy_thread`."""
         self._hosting.run_blocking(lambda host: self._copy(host, source_thread_id, target_thread_id))
 
-    def prune(self, thread_ids: Sequence[str], *, strategy: Pruning = "keep_latest") -> None:
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Leave only the latest checkpoints of threads; see `aprune`."""
         self._hosting.run_blocking(lambda host: self._prune(host, thread_ids, strategy))
 
@@ -226,7 +236,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
             await thread.refresh()
         return thread
 
-    async def _get(self, host: SessionHost, config: Config) -> CheckpointTuple | None:
+    async def _get(self, host: SessionHost, config: RunnableConfig) -> CheckpointTuple | None:
         thread_id, namespace, checkpoint_id = _named(config)
         thread = await self._thread(host, thread_id)
         place = None if thread is None else thread.place(namespace or "", checkpoint_id)
@@ -245,9 +255,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
             if filter and any(metadata.get(name) != wanted for name, wanted in filter.items()):
                 return None
             checkpoint = {**thread.load(record.checkpoint), "channel_values": await thread.values(place)}
-        writes = sorted(
-            thread.writes(place), key=lambda each: writes_sort_key(each.task_path, each.task_id, each.index)
-        )
+        writes = sorted(thread.writes(place), key=lambda each: writes_sort_key(each.task_path, each.task_id, each.at))
         return CheckpointTuple(
             config=_config(thread_id, place.namespace, place.id),
             checkpoint=cast("Checkpoint", checkpoint),  # it was one when it was stored
@@ -257,7 +265,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         )
 
     async def _found(
-        self, host: SessionHost, config: Config | None, before: Config | None
+        self, host: SessionHost, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> builtins.list[tuple[str, Place]]:
         """Return the checkpoints to list, with their threads."""
         thread_id, namespace, checkpoint_id = (None, None, None) if config is None else _named(config)
@@ -273,8 +281,8 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         return found
 
     async def _put(
-        self, host: SessionHost, config: Config, checkpoint: Checkpoint, metadata: CheckpointMetadata
-    ) -> Config:
+        self, host: SessionHost, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> RunnableConfig:
         thread_id, namespace, parent_id = _named(config)
         thread = await self._made(host, thread_id)
         known = get_checkpoint_metadata(config, metadata)
@@ -283,7 +291,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         return _config(thread_id, namespace or "", checkpoint["id"])
 
     async def _put_writes(
-        self, host: SessionHost, config: Config, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+        self, host: SessionHost, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
         thread_id, namespace, checkpoint_id = _named(config)
         thread = await self._made(host, thread_id)
@@ -320,7 +328,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
                 await target.append_all(source.session)
                 await target.refresh()
 
-    async def _prune(self, host: SessionHost, thread_ids: Sequence[str], strategy: Pruning) -> None:
+    async def _prune(self, host: SessionHost, thread_ids: Sequence[str], strategy: str) -> None:
         check_word("strategy", strategy, get_args(Pruning))
         for thread_id in thread_ids:
             thread = await self._thread(host, thread_id)
@@ -328,10 +336,9 @@ class TreeringSaver(BaseCheckpointSaver[int]):
                 await self._delete(host, thread_id)
             elif thread is not None:
                 async with thread.lock:
-                    seen: set[str] = set()
                     places = thread.places()
-                    latest = [each for each in places if not (each.namespace in seen or seen.add(each.namespace))]
-                    await thread.hide([each for each in places if each not in latest])
+                    latest = {place.namespace: place.id for place in reversed(places)}
+                    await thread.hide([place for place in places if latest[place.namespace] != place.id])
 
 
 async def _thread_ids(host: SessionHost) -> list[str]:
@@ -340,12 +347,14 @@ async def _thread_ids(host: SessionHost) -> list[str]:
     return [row.key for row in rows if row.key is not None]
 
 
-def _named(config: Config) -> tuple[str, str | None, str | None]:
+def _named(config: RunnableConfig) -> tuple[str, str | None, str | None]:
     """Return what a config names: the thread, the namespace, the checkpoint."""
-    names = config["configurable"]
+    names = config.get("configurable", {})
+    if not names.get("thread_id"):
+        raise InvalidInput("the config names no thread: give {'configurable': {'thread_id': ...}}")
     return str(names["thread_id"]), names.get("checkpoint_ns"), names.get("checkpoint_id")
 
 
-def _config(thread_id: str, namespace: str, checkpoint_id: str) -> Config:
+def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
     names = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
     return {"configurable": names}
