@@ -211,7 +211,8 @@ class _Transcript:
             payloads += [] if message is None else [message]
             payloads.append(Custom(ENTRY, raw_object(entry, "an entry")))
         if key.get("subpath") is None:  # a sub-agent's entries are none of the session's
-            summary = fold_session_summary(self.summary, key, cast("list[SessionStoreEntry]", list(run)))
+            batch: list[Any] = [*run]
+            summary = fold_session_summary(self.summary, key, batch)
             payloads.append(Custom(SUMMARY, raw_object(summary, "the summary")))
         options: AppendOptions = {}
         parent = self._ids.get(str(run[0].get("parentUuid")))
