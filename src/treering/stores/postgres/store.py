@@ -15,6 +15,7 @@ from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
 from ...events.stores.hosts import HostRow, Hosts
 from ...events.stores.inbox import Answer, Inbox, Letter
+from .acquiring import Acquirer
 from .address import parse_address
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
@@ -57,6 +58,7 @@ class PostgresStore:
         self._connections.names = statements.names
         channel = f"treering_{hashlib.sha256(self.address.schema.encode()).hexdigest()[:16]}"
         self._holdings = Holdings(self._connections, statements)
+        self._acquirer = Acquirer(self._holdings, self._offload)
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
         self._reader = Reader(self._connections, statements)
         self._writer = Writer(self._connections, self._holdings, statements, channel)
@@ -75,7 +77,7 @@ class PostgresStore:
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """See `Store.acquire`."""
         self._check(refs)
-        return await carried_out(self._offload, self._holdings.acquire, list(refs), owner) if refs else []
+        return await self._acquirer.acquire(list(refs), owner) if refs else []
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
@@ -99,6 +101,12 @@ class PostgresStore:
     def wait_s(self) -> float:
         """See `Leases.wait_s`."""
         return self.address.wait_s
+
+    async def confirm(self, lease: Lease) -> bool:
+        """See `Leases.confirm`."""
+        if self._holdings.is_alive:
+            return self._holdings.holds(lease)
+        return await carried_out(self._offload, self._holdings.confirm, lease)
 
     # -- hosts
 
