@@ -2,8 +2,8 @@
 
 There are two ways, with the same results, over rows in memory or rows that the store finds. A plain scan reads log
 after log, the most recently used session first, and needs nothing but the logs. An index answers where the store keeps
-one (see `KeepsSearch`); before it answers, changed logs are indexed from their checkpoints on. If it cannot be used (the
-root is not writable, or SQLite lacks FTS5), the scan answers instead, and a log line says so.
+one (see `KeepsSearch`); before it answers, changed logs are indexed from their checkpoints on. If it cannot be used
+(the root is not writable, or SQLite lacks FTS5), the scan answers instead, and a log line says so.
 
 The logs are the truth. A session that cannot be read is named in `Search.findings`, never skipped silently.
 """

@@ -63,7 +63,7 @@ async def test_a_file_store_has_every_capability_but_those_of_databases_and_answ
     store = FileStore(tmp_path)
     for kind in {*ALL} - IN_A_DATABASE:
         assert isinstance(store.capability(kind), kind)
-    assert store.capability(NeverBlocks) is store.capability(FindsRows) is store.capability(FindsTexts) is None
+    assert [store.capability(kind) for kind in (NeverBlocks, FindsRows, FindsTexts)] == [None] * 3
     await store.aclose()
 
 
