@@ -187,8 +187,8 @@ class SessionActor:
                     return
             raise outpaced_error()
         except LeaseLost as error:
-            self._runtime.leases_lost.set()
             self._refuse(mails, error)
+            self._runtime.lost(self.log.ref)
         except TreeringError as error:
             self._refuse(mails, error)
         except OSError as error:
@@ -364,7 +364,7 @@ class SessionActor:
     async def _move(self, mail: Mail, command: MoveLeaf) -> None:
         try:
             await self.owned.move_leaf(command)
-        except LogReplaced:
+        except (LogReplaced, LeaseLost):
             raise
         except (TreeringError, OSError) as error:
             mail.refuse(error)
@@ -393,18 +393,14 @@ class SessionActor:
 
     # -- passivation
 
+    async def save_snapshot(self) -> None:
+        """Write a snapshot of the index if the log has grown enough."""
+        await self.owned.save_snapshot()
+
     async def leave(self) -> None:
-        """Release the log without writing anything, since another host owns it."""
+        """Release the log; nothing may be asked of this actor afterwards."""
         self.mailbox.close()
         await self.owned.release()
-
-    async def passivate(self) -> None:
-        """Write a snapshot of the index if the log has grown enough, and release the log."""
-        try:
-            await self.owned.save_snapshot()
-        finally:
-            self.mailbox.close()
-            await self.owned.release()
 
 
 def _landed_as_decided(outcome: Committed, last: Decision) -> bool:

@@ -38,6 +38,8 @@ class Registry(Holders):
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
         self._sources: WeakValueDictionary[Ref, Source] = WeakValueDictionary()
+        self._lost = anyio.Event()
+        runtime.lost = self.lose
 
     def __len__(self) -> int:
         return len(self.live_holders)
@@ -145,12 +147,19 @@ class Registry(Holders):
                 else:
                     await self.passivate_safely(source)
 
+    def lose(self, ref: Ref) -> None:
+        """Leave a session that another host took, and see soon whether others were taken with it."""
+        source = self.live_holders.get(ref)
+        if source is not None:
+            source.lose()
+        self._lost.set()
+
     async def keep_leases(self, leases: Leases) -> None:
         """Renew the leases of the live sessions, round after round, and leave those that were lost, until cancelled."""
         while True:
             with anyio.move_on_after(leases.lease_s / _RENEWALS):
-                await self.runtime.leases_lost.wait()
-            self.runtime.leases_lost = anyio.Event()
+                await self._lost.wait()
+            self._lost = anyio.Event()
             held = [(source, source.actor) for source in self.live_holders.values()]
             renewing = [actor.owned.lease for _, actor in held if actor is not None]
             try:
@@ -160,7 +169,7 @@ class Registry(Holders):
                 continue
             for (source, actor), is_kept in zip(held, kept, strict=True):
                 if not is_kept and source.actor is actor:
-                    await source.abandon()
+                    source.lose()
 
     async def passivate_safely(self, holder: Holder) -> bool:
         """Passivate a session, one of many: a failure is logged and does not affect the others."""

@@ -152,7 +152,7 @@ class Runtime:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
         blocking: Runs calls of the store that may block; what takes the processor long goes through `offload`.
-        leases_lost: Set when it shows that another host took a log that this one held.
+        lost: Called when it shows that another host took a log that this one held.
         moves: Packs, writes and deletes whole logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
         tracing: What is told of each write, if anything.
@@ -168,9 +168,9 @@ class Runtime:
         "counters",
         "files",
         "leases",
-        "leases_lost",
         "limits",
         "looks",
+        "lost",
         "moves",
         "new_id",
         "now",
@@ -217,7 +217,7 @@ class Runtime:
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
         self.files = store.capability(NamesFiles)
         self.leases = store.capability(Leases)
-        self.leases_lost = anyio.Event()
+        self.lost: Callable[[Ref], None] = _nobody
         self.looks = store.capability(LooksAtOnce)
         self.packs = store.capability(Packs)
         self.places = store.capability(NamesPlaces)
@@ -225,6 +225,10 @@ class Runtime:
         self.watches = store.capability(Watches)
         if store.capability(AppendsAtOnce) is None:
             self.append_turns = Turns(math.inf, timer)
+
+
+def _nobody(_: Ref) -> None:
+    """Tell nobody, before there is a registry."""
 
 
 def _in_whole_ms(clock: Clock) -> datetime:

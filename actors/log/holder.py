@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from threading import get_ident
 from weakref import WeakSet
 
@@ -17,21 +17,16 @@ from msgspec import Struct
 
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
-from ...events.errors import HostClosed, SessionLocked, SessionNotFound
+from ...events.errors import HostClosed, LeaseLost, SessionNotFound
 from ...events.stores.base import Lease, Ref
+from ...events.telemetry import logger
 from ...projections.feed import Feed, RunningTexts
 from ..actor import SessionActor
 from ..folds import Values
 from ..host.runtime import Runtime
 from .follower import Follower
 from .open_log import OpenLog
-from .owned_log import OwnedLog
-
-LOOK_AGAIN_S = 1.0
-"""The longest pause in seconds between two tries to acquire a log whose owner may be dead."""
-
-_RENEWED_S = 0.2
-"""By how many seconds the end of a lease has to move to count as renewed: clocks and networks are not exact."""
+from .owned_log import OwnedLog, acquired
 
 
 class Creation(Struct, frozen=True):
@@ -202,18 +197,25 @@ class Holder:
     @contextmanager
     def changing(self) -> Generator[None]:
         """Let all others wait while what holds the log changes; the log is not watched meanwhile."""
-        if self._follower is not None:
-            self._follower.pause()
-        change = self._changed = _Change()
-        self.holders.changing[self.ref] = self
+        self._begin_change()
         try:
             yield
         finally:
-            del self.holders.changing[self.ref]
-            self._changed = None
-            change.end()
-            if self._follower is not None and self.feed is not None:
-                self._follower.watch()
+            self._end_change()
+
+    def _begin_change(self) -> None:
+        if self._follower is not None:
+            self._follower.pause()
+        self._changed = _Change()
+        self.holders.changing[self.ref] = self
+
+    def _end_change(self) -> None:
+        change, self._changed = self._changed, None
+        assert change is not None
+        del self.holders.changing[self.ref]
+        change.end()
+        if self._follower is not None and self.feed is not None:
+            self._follower.watch()
 
     async def unchanging(self) -> None:
         """Wait until it is not changing."""
@@ -232,7 +234,7 @@ class Holder:
             SessionNotFound: The log does not exist, and there is nothing to create it with.
             SessionLocked: Another process or host owns the session.
         """
-        lease = await self._acquire(waits=not self.holders.sends)
+        lease = await acquired(self.holders.runtime, self.ref, waits=not self.holders.sends)
         try:
             self.actor = SessionActor(self.holders.runtime, await self._own(lease))
         except BaseException:
@@ -242,28 +244,6 @@ class Holder:
         self.holders.live_holders[self.ref] = self
         self.holders.runtime.touched.stir(self.ref)
         return self.actor
-
-    async def _acquire(self, *, waits: bool = True) -> Lease:
-        """Acquire the log, waiting for an owner that does not answer, as long as the store says.
-
-        Args:
-            waits: Whether to wait.
-
-        Raises:
-            SessionLocked: Another process or host owns it, and answers, or holds it for longer than that.
-        """
-        runtime = self.holders.runtime
-        wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
-        until, ends_at = anyio.current_time() + wait_s, math.inf
-        while True:
-            (lease,) = await runtime.store.acquire([self.ref], runtime.owner)
-            if not isinstance(lease, SessionLocked):
-                return lease
-            now = anyio.current_time()
-            if lease.left_s is None or now >= until or now + lease.left_s > ends_at + _RENEWED_S:
-                raise lease  # in the last case, its owner has renewed it meanwhile, and so is alive
-            ends_at = min(ends_at, now + lease.left_s)
-            await anyio.sleep(min(LOOK_AGAIN_S, max(lease.left_s, 0) + _RENEWED_S / 4, until - now))
 
     async def _own(self, lease: Lease) -> OwnedLog:
         """Take up the log of a lease where the follower left it, or from the beginning."""
@@ -328,8 +308,11 @@ class Holder:
                 values, self._values = self._values, None
                 if values is not None and not actor.owned.gone:
                     await values.save(actor.owned.lease)
+                await actor.save_snapshot()
+            except LeaseLost:  # the host that took the log derives anew what is not saved here
+                self._log_loss(actor)
             finally:
-                await actor.passivate()
+                await actor.leave()
         holders.runtime.counters.passivated += 1
         holders.runtime.touched.stir(self.ref)
 
@@ -349,7 +332,7 @@ class Holder:
                 await self._quiet_and_release(self.actor)
             if self.holders.closing:
                 raise HostClosed("the host is closed: open another one")
-            lease = await self._acquire()
+            lease = await acquired(self.holders.runtime, self.ref)
             try:
                 yield lease
             finally:
@@ -358,19 +341,38 @@ class Holder:
                 with anyio.CancelScope(shield=True):
                     await self.holders.runtime.store.release([lease])
 
-    async def abandon(self) -> None:
-        """Leave a log that another host has taken, without writing anything; commands that wait are refused."""
+    def lose(self) -> None:
+        """Leave a log that another host has taken: nothing of it is written any more, and the next use opens it anew.
+
+        Commands that wait are refused by their actor. Subscribers go on with what the other host writes.
+        """
         actor = self.actor
         if actor is None or self._changed is not None:
             return
         self._withdraw()
-        with self.changing(), anyio.CancelScope(shield=True):
-            await actor.mailbox.quiet()
-            self._values = None
-            if (self.feed is not None or self._readers) and not self.holders.closing:
-                self._begin_following(Follower(self.holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
-            await actor.leave()
-        self.holders.runtime.touched.stir(self.ref)
+        self._begin_change()
+        self._log_loss(actor)
+        self.holders.runtime.spawn(partial(self._leave, actor))
+
+    @staticmethod
+    def _log_loss(actor: SessionActor) -> None:
+        logger().warning("lease_lost", session_id=actor.log.index.header.id)
+
+    async def _leave(self, actor: SessionActor) -> None:
+        """Release a log that was lost, once its actor, which was withdrawn, has refused what waits."""
+        holders = self.holders
+        try:
+            with anyio.CancelScope(shield=True):
+                await actor.mailbox.quiet()
+                self._values = None
+                if actor.owned.written:
+                    self.creation = None
+                if (self.feed is not None or self._readers) and not holders.closing:
+                    self._begin_following(Follower(holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+                await actor.leave()
+        finally:
+            self._end_change()
+        holders.runtime.touched.stir(self.ref)
 
     async def _quiet_and_release(self, actor: SessionActor) -> None:
         """Release an actor once it is quiet; keep it live if the caller is cancelled before."""

@@ -92,22 +92,30 @@ class ServedHost(RemoteHost):
 
 LOCAL_ONLY = {
     "test_a_branch_takes_effect_after_another_program_appended": "it writes to a file by the name of the log",
-    "test_a_branch_whose_record_may_be_lost_is_in_doubt_and_takes_effect": "it has the handle passivate the session",
+    "test_a_branch_whose_record_may_be_lost_is_in_doubt_and_takes_effect": ("it has the handle passivate the session"),
     "test_a_cancelled_wait_for_the_listing_loses_no_change": "a server writes a session at once, so it is listed",
     "test_a_command_whose_batch_was_torn_is_carried_out_again": "it tears a file",
+    "test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context[asyncio-path]": (
+        "it names a session by its file"
+    ),
     "test_a_failed_write_changes_neither_index_nor_leaf": "it looks at the cause of an error, which stays there",
+    "test_a_long_session_is_opened_from_its_snapshot_instead_of_its_lines": ("it counts the bytes that a disk reads"),
     "test_a_payload_of_any_kind_goes_below_the_leaf_and_becomes_the_leaf": "it makes a thousand calls one by one",
     "test_a_repeated_command_is_durable_though_its_first_writer_did_not_flush_it": "its disk crashes",
     "test_a_replica_of_the_listing_that_leaves_and_comes_back_lacks_nothing": "only the server knows its position",
+    "test_a_root_that_is_a_file_is_refused_when_the_host_is_entered": "a remote host has no root",
     "test_a_session_that_falls_asleep_or_wakes_counts_as_changed": "it has the handle passivate the session",
-    "test_a_slow_subscriber_gets_the_latest_transient_of_each_name_between_two_entries": "emitting sends a request",
+    "test_a_slow_subscriber_gets_the_latest_transient_of_each_name_between_two_entries": ("emitting sends a request"),
     "test_a_subscriber_that_missed_too_many_changes_gets_a_snapshot_and_one_that_kept_up_gets_each_change": (
         "it makes a thousand calls one by one"
     ),
-    "test_a_subscription_from_the_cursor_of_an_unwritten_session_gets_no_reset": "a server writes a session at once",
+    "test_a_subscription_from_the_cursor_of_an_unwritten_session_gets_no_reset": ("a server writes a session at once"),
     "test_a_text_that_nobody_listened_to_is_known_to_whoever_comes_and_has_a_bound": "emitting sends a request",
     "test_a_view_begins_although_its_log_is_replaced_once_by_the_same_one": "it disturbs the store of the host",
     "test_a_view_of_a_log_that_is_replaced_once_is_built_again": "it disturbs the store of the host",
+    "test_a_view_that_fell_behind_or_was_left_begins_with_a_snapshot_and_goes_on_with_changes": (
+        "emitting sends a request"
+    ),
     "test_a_view_whose_projection_raised_says_so_until_it_is_rebuilt": "it reads the log of the process",
     "test_an_entry_that_arrives_while_a_view_is_built_is_folded_once": "it disturbs the store of the host",
     "test_an_id_is_reserved_before_the_first_write_and_released_with_its_last_handle": (
@@ -115,20 +123,36 @@ LOCAL_ONLY = {
     ),
     "test_an_id_may_have_any_letters_and_a_new_one_180_bytes": "it renames a file",
     "test_an_id_that_the_id_source_repeats_is_refused": "ids come from the server",
+    "test_an_invalid_usage_from_another_program_is_read_unchanged": "it changes a file",
     "test_another_process_sees_the_leaf_move": "another process opens the files",
     "test_cuts_from_find_safe_cut_are_accepted_and_unsafe_ones_refused": "it makes a thousand calls one by one",
     "test_each_of_a_thousand_subscribers_receives_every_change": "it makes thousands of calls one by one",
+    "test_entries_of_a_batch_that_a_path_holds_in_part_stay_entries_under_every_id[asyncio-True-native]": (
+        "it copies a file"
+    ),
+    "test_entries_of_a_batch_that_a_path_holds_in_part_stay_entries_under_every_id[asyncio-True-omp]": (
+        "it copies a file"
+    ),
+    "test_entries_of_a_batch_that_a_path_holds_in_part_stay_entries_under_every_id[asyncio-True-pi]": (
+        "it copies a file"
+    ),
+    "test_ids_are_unique_and_both_forms_are_read_and_kept": "it writes a file",
     "test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created": "it lists a folder",
+    "test_loading_a_directory_raises_not_a_session": "it names a folder",
     "test_no_piece_of_a_text_is_lost_however_slow_or_late_a_subscriber_is": "emitting sends a request",
+    "test_open_creates_a_missing_session_and_turns_are_saved_at_once": "a server writes a session at once",
+    "test_putting_a_session_into_its_own_store_changes_nothing": "a server writes a session at once",
     "test_statistics_tell_how_far_the_slowest_subscriber_lags": "statistics are those of a process",
+    "test_the_cursor_is_that_of_the_last_entry_that_was_yielded": "emitting sends a request",
+    "test_the_folder_of_a_pi_file_is_named_after_the_absolute_path": "it looks at a folder",
 }
-"""Tests whose subject is not to be seen from another machine, or that only take long there."""
+"""Tests, or cases of theirs, whose subject is not to be seen from another machine, or that only take long there."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what only a host of one's own can show."""
     for item in items:
-        reason = LOCAL_ONLY.get(getattr(item, "originalname", item.name))
+        reason = LOCAL_ONLY.get(item.name) or LOCAL_ONLY.get(getattr(item, "originalname", item.name))
         if reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
 

@@ -16,7 +16,7 @@ import pytest
 
 from treering import SessionHost
 from treering.events.disk.disk import OsDisk
-from treering.server import Tokens
+from treering.server import ServerLimits, Tokens
 
 from .conftest import Serve, events_of
 from .processes import free_port
@@ -145,3 +145,17 @@ async def test_the_server_speaks_tls_itself(tmp_path: Path, served: Serve, certi
                 assert (await anext(events)).data["seq"] == 1
         with pytest.raises(httpx2.HTTPError):
             await client.reply("GET", "/healthz")
+
+
+async def test_who_does_not_begin_tls_is_cut_off(tmp_path: Path, served: Serve, certificate: tuple[Path, Path]) -> None:
+    options = {"allowed_hosts": [NAME], "serving": {"certificate": certificate}}
+    limits = ServerLimits(header_for_s=0.3)
+    async with SessionHost(tmp_path / "root") as host, served(host, limits=limits, **options) as client:
+        for begun in (b"", b"\x16\x03\x01\x02\x00"):  # nothing, and half of a greeting
+            async with await anyio.connect_tcp(*client.address) as silent:
+                if begun:
+                    await silent.send(begun)
+                with anyio.fail_after(20), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                    await silent.receive()
+        async with speaking(client.address[1], certificate, host=NAME) as http:
+            assert (await http.get("/healthz")).status_code == 200

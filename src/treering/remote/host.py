@@ -167,7 +167,9 @@ class RemoteHost(SessionHost):
         if isinstance(session, (Session, SessionSummary)):
             return session.ref
         if not isinstance(session, str):
-            raise InvalidInput(f"{session!r} does not name a session of a server: give an id, a name, or a row")
+            raise InvalidInput(
+                f"{session!r} does not name a session: give an id, a name, or a row of the server's listing"
+            )
         invalid: InvalidSessionId | None = None
         try:
             if await self.catalog.listing.row(checked_id(session)) is not None:

@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -99,7 +100,7 @@ async def serve(
     limits = application.service.limits
     connections_max = min(limits.connections_max, _open_files_max(2 * limits.connections_max) // 2)  # half for the host
     bounds = {"limits": replace(limits, connections_max=connections_max), "door": Door(asyncio.get_running_loop())}
-    protocol = type("Protocol", (BoundedProtocol,), bounds)
+    protocol: type[BoundedProtocol] = type("Protocol", (BoundedProtocol,), bounds)
     files = (None, None) if certificate is None else (str(certificate[0]), str(certificate[1]))
     config = uvicorn.Config(
         application,
@@ -118,7 +119,7 @@ async def serve(
         ssl_certfile=files[0],
         ssl_keyfile=files[1],
     )
-    server = _Server(config, started)
+    server = _Server(config, protocol, started)
     application.service.metrics.connections.set_function(lambda: len(server.server_state.connections))
 
     async def stop() -> None:
@@ -135,17 +136,35 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it has started, and whose signals are somebody else's."""
+    """A server that bounds the time in which TLS must begin and end, and whose signals are somebody else's.
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    A connection counts among `connections_max` from when TLS has begun.
+    """
+
+    def __init__(self, config: uvicorn.Config, protocol: type[BoundedProtocol], started: Callable[[], None]) -> None:
         super().__init__(config)
+        self._protocol = protocol
         self._say_started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
-        await super().startup(sockets)
+        config, protocol, loop = self.config, self._protocol, asyncio.get_running_loop()
+        limits, state = protocol.limits, self.lifespan.state
+        factory = partial(protocol, config=config, server_state=self.server_state, app_state=state)
+        has_tls = config.ssl is not None
+        self.servers = []
         for each in sockets or ():
+            server = await loop.create_server(
+                factory,
+                sock=each,
+                ssl=config.ssl,
+                backlog=config.backlog,
+                ssl_handshake_timeout=limits.header_for_s if has_tls else None,  # else a minute
+                ssl_shutdown_timeout=limits.send_for_s if has_tls else None,
+            )
             each.listen(_BACKLOG)  # asyncio has set it to what it accepts at once
+            self.servers.append(server)
+        self.started = True
         self._say_started()
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # uvicorn's is a generator

@@ -21,7 +21,8 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
         streams_max: Streams that one principal may have open.
         connections_max: Connections; also requests and streams of all principals together. No more connections are
             accepted than half of the files that the process may open.
-        header_for_s: Seconds within which the headers of a request must have arrived.
+        header_for_s: Seconds within which the headers of a request must have arrived; also those that a client may take
+            to begin TLS.
         idle_for_s: Seconds that a connection is kept between two requests.
         body_for_s: Seconds without a byte of a body after which its request ends.
         send_for_s: Seconds that a client may take to accept a chunk of a stream or a reply before it is dropped.

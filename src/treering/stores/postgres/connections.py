@@ -6,6 +6,7 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -61,9 +62,11 @@ class _BoundedConnection(psycopg.Connection[TupleRow]):
 
     Attributes:
         asked: The last statement that was sent.
+        answer_s: For how many seconds an answer is waited for, at most `ANSWER_S`.
     """
 
     asked: Query = b""
+    answer_s = math.inf
 
     def wait(self, gen: PQGen[T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
         """Wait for an answer, but not for ever.
@@ -71,7 +74,7 @@ class _BoundedConnection(psycopg.Connection[TupleRow]):
         Raises:
             OperationalError: There was none; the connection is of no use any more.
         """
-        return super().wait(gen, interval, ANSWER_S if timeout is None else timeout)
+        return super().wait(gen, interval, min(ANSWER_S, self.answer_s) if timeout is None else timeout)
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -103,14 +106,18 @@ class Connections:
         self.names: Mapping[Query, str] = {}
 
     @contextmanager
-    def lent(self) -> Generator[Connection]:
+    def lent(self, answer_s: float = math.inf) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
+
+        Args:
+            answer_s: For how many seconds each answer is waited for, at most `ANSWER_S`.
 
         Raises:
             StoreUnavailable: The server cannot be reached; the block did not run.
         """
         with self._slots:
             connection = self._take()
+            connection.answer_s = answer_s
             try:
                 yield connection
             except psycopg.Error as error:
@@ -120,15 +127,15 @@ class Connections:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self) -> Generator[Connection]:
-        """Lend a connection to a block, whose errors are told in the words of the tree.
+    def use(self, answer_s: float = math.inf) -> Generator[Connection]:
+        """Lend a connection to a block, whose errors are told in the words of the tree; see `lent`.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or broke off.
             ReadOnly: It takes no writes.
         """
         try:
-            with self.lent() as connection:
+            with self.lent(answer_s) as connection:
                 yield connection
         except psycopg.Error as error:
             raise self.told(error) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Sequence
 
@@ -24,6 +23,7 @@ from .connections import Connections
 from .schema import Connection
 from .statements import Statements
 
+_ANSWER_LEAST_S = 1.0
 _TRIES_MAX = 3  # how often a log is tried that changed hands between two looks
 
 
@@ -64,7 +64,9 @@ class Holdings:
         self._connections = connections
         self._statements = statements
         self._held: dict[Ref, Held] = {}
-        self._renewed_at = float("-inf")
+        self._is_known = False  # whether the database may have a row of this host
+        # Several tries to renew fit into a lease, and none waits behind an acquisition for longer.
+        self._answer_s = max(connections.address.lease_s / 3, _ANSWER_LEAST_S)
         self._lock = threading.Lock()
         self.owner = uuid.uuid4().hex
         self.name = f"{socket.gethostname()}:{os.getpid()}"
@@ -86,9 +88,7 @@ class Holdings:
 
     def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`."""
-        with self._lock, self._connections.use() as connection:
-            if time.monotonic() - self._renewed_at > self._connections.address.lease_s / 3:
-                self._renew(connection)
+        with self._lock, self._connections.use(self._answer_s) as connection:
             found: dict[Ref, Lease | SessionLocked] = {
                 ref: SessionLocked(f"{ref} is owned by {self._held[ref].lease.owner} in this program: read it, or wait")
                 for ref in refs
@@ -99,12 +99,16 @@ class Holdings:
                 if not wanted:
                     break
                 self._acquire(connection, wanted, owner, found)
-            return [found.get(ref) or SessionLocked(f"{ref} keeps changing hands: try again") for ref in refs]
+            locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
+            if locked:
+                self._end_unfinished(connection, locked, found)
+            return [found.get(ref) or _changing_hands(ref) for ref in refs]
 
     def _acquire(
         self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
     ) -> None:
-        rows = connection.execute(self._statements.acquire, {"owner": self.owner, "refs": list(refs)}).fetchall()
+        self._is_known = True
+        rows = connection.execute(self._statements.acquire, {**self._me(), "refs": list(refs)}).fetchall()
         try:
             for ref, epoch, history, head, header in rows:
                 if header is None:
@@ -127,11 +131,20 @@ class Holdings:
                     left_s=left_s,
                 )
 
+    def _end_unfinished(
+        self, connection: Connection, refs: Sequence[Ref], found: dict[Ref, Lease | SessionLocked]
+    ) -> None:
+        """End statements that hosts without a lease left unfinished, whose rows nobody could take meanwhile."""
+        for ref, left_s, _ in connection.execute(self._statements.end_unfinished, {"refs": refs}):
+            found[ref] = SessionLocked(
+                f"{ref} is being written by a host that does not answer: try again", left_s=left_s
+            )
+
     def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Renew the lease on all logs; see `Store.renew`."""
         if not leases:
             return []
-        with self._lock, self._connections.use() as connection:
+        with self._lock, self._connections.use(self._answer_s) as connection:
             before = {ref: held.epoch for ref, held in self._held.items()}
             epochs = self._renew(connection)
             for ref, epoch in before.items():
@@ -147,13 +160,11 @@ class Holdings:
 
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
-        began = time.monotonic()
-        rows = connection.execute(
-            self._statements.renew,
-            {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s},
-        ).fetchall()
-        self._renewed_at = began
-        return dict(rows)
+        self._is_known = True
+        return dict(connection.execute(self._statements.renew, self._me()).fetchall())
+
+    def _me(self) -> dict[str, object]:
+        return {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s}
 
     def release(self, leases: Sequence[Lease]) -> None:
         """Release leases; see `Store.release`.
@@ -186,7 +197,7 @@ class Holdings:
         """Release everything at once, and end being a host."""
         with self._lock:
             self._held.clear()
-            if self._renewed_at > float("-inf"):
+            if self._is_known:
                 with self._connections.use() as connection:
                     connection.execute(self._statements.leave, {"owner": self.owner})
 
@@ -256,3 +267,7 @@ def history_of(generation: str, restored: int) -> int:
     if before != str(restored) or not number.isascii() or not number.isdigit() or len(number) > 18:
         return -1
     return int(number)
+
+
+def _changing_hands(ref: Ref) -> SessionLocked:
+    return SessionLocked(f"{ref} keeps changing hands: try again", left_s=0)

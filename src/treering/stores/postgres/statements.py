@@ -27,9 +27,16 @@ with asked as (
 select n, history, head from moved, told
 """
 
+# It waits for no row: a statement that its host left unfinished, paused or cut off, may keep one locked for long. The
+# host's own lease is renewed on the way if much of it has passed, by the server's clock.
 _ACQUIRE = """
+with me as (
+    insert into {s}.hosts as h (id, name, until) values (%(owner)s, %(name)s, now() + %(lease_s)s * interval '1 second')
+    on conflict (id) do update set until = excluded.until where h.until < now() + %(lease_s)s * interval '0.5 seconds'
+), unlocked as (select ref from {s}.logs where ref = any(%(refs)s) for update skip locked)
 insert into {s}.logs as l (ref, owner, epoch)
 select r, %(owner)s, nextval('{s}.epochs') from unnest(%(refs)s::text[]) r
+where r in (select ref from unlocked) or not exists (select from {s}.logs k where k.ref = r)
 on conflict (ref) do update set owner = excluded.owner, epoch = excluded.epoch
     where l.owner is null or l.owner = excluded.owner
         or not exists (select from {s}.hosts h where h.id = l.owner and h.until > now())
@@ -39,6 +46,15 @@ returning ref, epoch, history, head, header
 _HOLDERS = """
 select l.ref, h.name, h.address, extract(epoch from h.until - now())::float8
 from {s}.logs l join {s}.hosts h on h.id = l.owner and h.until > now() where l.ref = any(%(refs)s)
+"""
+
+_END_UNFINISHED = """
+select l.ref, coalesce(extract(epoch from h.until - now())::float8, 0), pg_terminate_backend(a.pid)
+from {s}.logs l left join {s}.hosts h on h.id = l.owner
+    left join pg_locks k on k.locktype = 'transactionid' and k.granted and k.transactionid = l.xmax
+    left join pg_stat_activity a on a.pid = k.pid and a.usename = current_user
+        and l.owner is not null and a.xact_start < now() - interval '1 second'
+where l.ref = any(%(refs)s) and (h.until is null or h.until <= now())
 """
 
 _RENEW = """
@@ -217,6 +233,7 @@ class Statements:
         self.append = of(_APPEND)
         self.acquire = of(_ACQUIRE)
         self.holders = of(_HOLDERS)
+        self.end_unfinished = of(_END_UNFINISHED)
         self.renew = of(_RENEW)
         self.release = of(_RELEASE)
         self.leave = of(_LEAVE)
