@@ -21,7 +21,8 @@ from treering.events.stores.search import FindsTexts
 from treering.projections.search.query import Query
 from treering.sessions import Hit
 from treering.stores import Checkpoint, EntryText, Filters, Portion, Store
-from treering.stores.postgres import PostgresStore, searching
+from treering.stores.postgres import PostgresStore
+from treering.stores.postgres.catalog import searching
 from treering.stores.postgres.local_server import LocalServer
 from treering.testing.clocks import ManualClock
 

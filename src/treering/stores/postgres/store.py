@@ -16,16 +16,16 @@ from ...events.stores.finding import FindsRows
 from ...events.stores.inbox import Answer, Inbox, Letter
 from ...events.stores.search import FindsTexts, KeepsSearch
 from .address import parse_address
+from .catalog.finding import Finder
+from .catalog.row_statements import RowStatements
+from .catalog.searching import TextIndex
+from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
-from .finding import Finder
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
-from .row_statements import RowStatements
-from .searching import TextIndex
 from .statements import Statements
-from .text_statements import TextStatements
 from .watching import Listener, Watch
 from .writing import Writer
 

@@ -11,14 +11,14 @@ with its log, in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from zlib import crc32
 
-from ...events.errors import TreeringError
-from ...events.stores.base import Ref
-from ...events.stores.search import (
+from ....events.errors import TreeringError
+from ....events.stores.base import Ref
+from ....events.stores.search import (
     UNFINISHED,
     Checkpoint,
     EntryText,
@@ -31,10 +31,10 @@ from ...events.stores.search import (
     Wanted,
     folded,
 )
+from ..connections import Connections
+from ..schema import Connection
 from .conditions import is_name, names_of
-from .connections import Connections
 from .escaping import escaped, unescaped
-from .schema import Connection
 from .text_statements import TextStatements
 
 CANDIDATES_MAX = 4096
@@ -194,7 +194,7 @@ class TextIndex(FindsTexts):
     # -- the database
 
     @contextmanager
-    def _opened(self) -> Iterator[Connection]:
+    def _opened(self) -> Generator[Connection]:
         """Lend a connection, and say of every failure that there is no usable index: reading the logs will tell why."""
         if self._is_closed:
             raise IndexUnavailable("it is closed")
