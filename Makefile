@@ -13,7 +13,7 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons browser screenshots check docs mutants bench bench-full soak clean
+.PHONY: help demo test test-pythons interop browser screenshots check docs mutants bench bench-full soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 		$(MAKE) --silent $(PYTHONS)/$$version/ready && \
 			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
+
+interop: $(READY) ## run the frameworks' own tests over treering, in environments that it makes in .frameworks/
+	$(BIN)/pytest -q -m interop tests/adapters
 
 browser: $(READY) ## open the viewer in Chromium and look at what it shows and does
 	$(BIN)/pytest -q -m browser -n 2 --dist loadfile tests/viewer
@@ -65,7 +68,7 @@ soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to 
 	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m soak
 
 clean: ## remove what the other targets created
-	rm -rf .venv .node .bench .mutants .soak .screenshots .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv .node .frameworks .bench .mutants .soak .screenshots .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNS): pyproject.toml

@@ -183,14 +183,22 @@ class SessionLocked(TreeringError):
         pid: The owner's process id, if known.
         host: The owner's host name, if known.
         left_s: The seconds until the owner loses it unless it answers before; None if that does not happen by itself.
+        address: Where the owner, or another host that takes the session, answers requests; None if it is not known.
     """
 
     def __init__(
-        self, message: str, *, pid: int | None = None, host: str | None = None, left_s: float | None = None
+        self,
+        message: str,
+        *,
+        pid: int | None = None,
+        host: str | None = None,
+        left_s: float | None = None,
+        address: str | None = None,
     ) -> None:
         self.pid = pid
         self.host = host
         self.left_s = left_s
+        self.address = address
         super().__init__(message)
 
 

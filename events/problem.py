@@ -21,7 +21,8 @@ MEDIA_TYPE = "application/problem+json"
 ErrorClass: TypeAlias = type[TreeringError]
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_TEXTS = frozenset({"message", "where"})
+_NOT_TOLD = frozenset({"message", "where", "address"})
+"""What a problem says elsewhere, and the addresses of hosts, which are not for clients."""
 
 
 class Current(Struct, frozen=True):
@@ -87,7 +88,7 @@ def attributes_of(error: TreeringError) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(error).items()
-        if name not in _TEXTS and not name.startswith("_") and value not in (None, ())
+        if name not in _NOT_TOLD and not name.startswith("_") and value not in (None, ())
     }
 
 
@@ -111,7 +112,7 @@ def error_of(problem: Problem) -> TreeringError:
 _DEFAULTS: dict[ErrorClass, dict[str, Any]] = {
     errors.AmbiguousSession: {"candidates": ()},
     errors.EntryNotFound: {"entry_id": ""},
-    errors.SessionLocked: {"pid": None, "host": None, "left_s": None},
+    errors.SessionLocked: {"pid": None, "host": None, "left_s": None, "address": None},
     errors.ContextOverflow: {"needed": None, "available": None, "failures": ()},
     errors.RequestTooLong: {"status": None, "needed": None, "available": None, "failures": ()},
     errors.RateLimited: {"status": None, "retry_after_s": None},

@@ -37,7 +37,7 @@ os.environ.setdefault("PYTHONWARNINGS", "error")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-LEFT_OUT = ("browser", "soak")
+LEFT_OUT = ("browser", "interop", "soak")
 """Marks of tests that run only if `-m` names the mark."""
 
 

@@ -26,6 +26,7 @@ GROUPS = {
 BEGUN = {
     "S": (47, "sessions over HTTP: the server, its clients, its pages"),
     "C": (25, "many hosts over one database"),
+    "A": (38, "sessions under frameworks, and beside other programs"),
 }
 """Groups of which some promises are proven."""
 PROMISED = [f"{group}-{number}" for group, (count, _) in GROUPS.items() for number in range(1, count + 1)]

@@ -165,7 +165,8 @@ async def _outcome(
         output = await _output(call, tools, session_id, timeout_s)
     except Suspend as suspend:
         return Waiting(call, suspend)
-    return Finished(call, output, (anyio.current_time() - started) * 1000)
+    taken_ms = (anyio.current_time() - started) * 1000
+    return Finished(call, output, taken_ms if output.duration_ms is None else output.duration_ms)
 
 
 async def _output(

@@ -16,11 +16,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias, cast, get_type_hints
+from typing import Annotated, Any, Protocol, TypeAlias, cast, get_type_hints
 
 import msgspec
 from anyio import CapacityLimiter, to_thread
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from ...events.content import ImagePart, TextPart
@@ -64,6 +64,7 @@ class _Checked(Struct):
     error: str | None
     exit_code: int | None
     tokens: Count | None
+    duration_ms: Annotated[float, Meta(ge=0, le=1e15)] | None
 
 
 class ToolOutput(Struct, frozen=True):
@@ -77,9 +78,11 @@ class ToolOutput(Struct, frozen=True):
         error: What went wrong, for the record of the execution.
         exit_code: The exit code of a command.
         tokens: The size of the content in tokens, if known.
+        duration_ms: How long the tool ran, in milliseconds, where it knows better than the clock of the caller, such as
+            one that ran elsewhere; None has the call measured.
 
     Raises:
-        InvalidEntry: A field has the wrong type, or the size is below 0.
+        InvalidEntry: A field has the wrong type, or the size or the duration is below 0.
     """
 
     content: str | tuple[TextPart | ImagePart, ...]
@@ -87,6 +90,7 @@ class ToolOutput(Struct, frozen=True):
     error: str | None = None
     exit_code: int | None = None
     tokens: int | None = None
+    duration_ms: float | None = None
 
     def __post_init__(self) -> None:
         try:

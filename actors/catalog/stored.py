@@ -1,17 +1,20 @@
 """The listing of a store that finds rows by itself: none is held in memory, however many there are.
 
 Before a question is asked, the rows of the logs that changed are made and kept, so that the store answers from what is
-current. The time when a session was last loaded is written with them.
+current. The time when a session was last loaded is written with them. Where this host may only read, the rows that it
+makes stay in memory, and stand in the place of those that are kept.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from ...events.arguments import is_text
+from ...events.errors import ReadOnly
 from ...events.offload import carried_out
 from ...events.stores.base import Cursor, Ref
 from ...events.stores.capabilities import KeptRow
@@ -21,7 +24,7 @@ from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
 from ..host.registry import Registry
 from ..host.runtime import Runtime
-from .core import CurrentRows, ListingCore, last_used
+from .core import CurrentRows, ListingCore, last_used, word_of
 from .rows import Row, kept, session_of
 
 PAGE = 1000
@@ -89,6 +92,7 @@ class StoredListing(ListingCore):
         self._finds = finds
         self._passivated: dict[Ref, _Passivated] = {}
         self._retried = False
+        self._unkept: dict[Ref, Row] = {}  # what the store may not keep: the role only reads, or it is a standby
 
     # -- listing
 
@@ -125,8 +129,20 @@ class StoredListing(ListingCore):
         rows = await self._runtime.blocking(self._found, query, refs, is_current)
         if rows is None:
             await self.refresh(refs)
-            rows = await self._runtime.blocking(self._finds.find, query)
-        return [session for row in rows if (session := session_of(row)) is not None]
+            rows = await self._runtime.blocking(self._finds.find, self._widened(query))
+        sessions = [session for row in rows if (session := session_of(row)) is not None]
+        return self._with_unkept(query, sessions) if self._unkept else sessions
+
+    def _widened(self, query: RowQuery) -> RowQuery:
+        """Return a query that also finds what takes the place of rows that are not kept."""
+        if not self._unkept or query.limit is None:
+            return replace(query, offset=0) if self._unkept else query
+        return replace(query, limit=query.limit + query.offset + len(self._unkept), offset=0)
+
+    def _with_unkept(self, query: RowQuery, kept: Sequence[SessionSummary]) -> list[SessionSummary]:
+        """Return what a query finds if the rows that are not kept stand in the place of those that are."""
+        rows = [row for row in kept if row.ref not in self._unkept]
+        return query.select([*rows, *(row.session for row in self._unkept.values())], word_of)
 
     def _found(self, query: RowQuery, refs: Collection[Ref] | None, is_current: bool) -> list[KeptRow] | None:
         """Return the rows that are wanted; None if some have to be brought up to date before. Blocks."""
@@ -135,10 +151,13 @@ class StoredListing(ListingCore):
                 return None
             if self._finds.outdated(refs, limit=1):
                 return None
-        return self._finds.find(query)
+        return self._finds.find(self._widened(query))
 
     async def count(self, query: RowQuery) -> Mapping[str, int]:
         """Return how many rows meet the conditions of a query, for each state, as they are kept."""
+        if self._unkept:
+            rows = await self.find(replace(query, after=None, limit=None, offset=0), is_current=True)
+            return Counter(map(word_of, rows))
         return await self._runtime.blocking(self._finds.count, query)
 
     # -- making rows
@@ -156,18 +175,26 @@ class StoredListing(ListingCore):
         """Do what `refresh` does, for a caller who has the lock."""
         if refs is None and not self._retried:
             await self._retry_all()
-        after = ""
+        after, seen = "", set[Ref]()
         while outdated := await self._outdated(refs, after):
-            await self._make(outdated)
+            await self._make([each for each in outdated if not self._is_made(each)])
+            seen.update(each.ref for each in outdated)
             after = outdated[-1].ref
             if len(outdated) < LOGS_AT_ONCE:
                 break
+        if self._unkept and refs is None:  # the others were kept by another host, or are gone
+            self._unkept = {ref: row for ref, row in self._unkept.items() if ref in seen}
         await self._note_accesses(self._accessed if refs is None else self._accessed.keys() & set(refs))
 
     async def _outdated(self, refs: Collection[Ref] | None, after: Ref) -> list[Outdated]:
         return await self._runtime.blocking(
             lambda: self._finds.outdated(refs, after=after, limit=LOGS_AT_ONCE),
         )
+
+    def _is_made(self, outdated: Outdated) -> bool:
+        """Tell whether the row was made already, but not kept."""
+        row = self._unkept.get(outdated.ref)
+        return row is not None and row.stamp == outdated.stamp
 
     async def _make(self, outdated: Sequence[Outdated]) -> None:
         wanted = [(each.ref, each.stamp, self._in_memory(each)) for each in outdated]
@@ -197,7 +224,13 @@ class StoredListing(ListingCore):
         """Let the store keep rows."""
         if not rows:
             return
-        await carried_out(self._runtime.blocking, lambda: self._finds.keep(list(map(kept, rows)), ()))
+        try:
+            await carried_out(self._runtime.blocking, lambda: self._finds.keep(list(map(kept, rows)), ()))
+        except ReadOnly:
+            self._unkept |= {row.ref: row for row in rows}
+        else:
+            for row in rows:
+                self._unkept.pop(row.ref, None)
         for row in rows:
             accessed, known = self._accessed.get(row.ref), row.session.last_accessed
             if accessed is not None and known is not None and accessed <= known:
@@ -279,6 +312,7 @@ class StoredListing(ListingCore):
             self.unsaved.pop(ref, None)
             self._accessed.pop(ref, None)
             self._passivated.pop(ref, None)
+            self._unkept.pop(ref, None)
             self.gone.add(ref)
         self.changes += 1
         self._runtime.touched.wake()

@@ -33,6 +33,7 @@ ANSWER_FOR_S = 5.0
 AGAIN_S = 0.5
 """After how many seconds something is tried again that the store refused."""
 
+_LOOK_S = 0.05  # between two looks at who owns a session that changes hands
 _LEAVE_FOR_S = 5.0  # how long a host that closes waits for the answers of what it has taken
 
 
@@ -102,9 +103,9 @@ class Elsewhere:
             try:
                 actor = await self._registry.activate(source)
             except SessionLocked:  # by whoever was faster
-                if anyio.current_time() > until:
+                if anyio.current_time() > until or self._registry.drained_to is not None:
                     raise
-                await anyio.sleep(AGAIN_S if isinstance(answer, bytes) else 0)
+                await anyio.sleep(_LOOK_S)
             else:
                 return await actor.perform(known)
 

@@ -111,7 +111,9 @@ class SessionHost(SessionOpening):
         settings: Which sessions are kept, and how often the index is written; with `auto_persist` off, all sessions are
             in memory.
         placement: What becomes of a command for a session that another host owns: "local" refuses it, with
-            `SessionLocked`; "inbox" sends it to that host through the store, which has to have an inbox.
+            `SessionLocked`; "inbox" sends it to that host through the store, which has to have an inbox; "forward" is
+            for a server, which sends the whole request there.
+        address: Where this host answers requests, for other hosts that forward some.
         signals: Drain and exit on SIGTERM and SIGINT; for programs that leave signals to the host. A signal ends the
             block `async with`, which must be left in the task that entered it.
         clock: Returns the time.
@@ -137,6 +139,7 @@ class SessionHost(SessionOpening):
         limits: Limits | None = None,
         settings: Settings | None = None,
         placement: Placement = "local",
+        address: str | None = None,
         signals: bool = False,
         clock: Clock = system_clock,
         new_id: NewId = random_id,
@@ -172,6 +175,7 @@ class SessionHost(SessionOpening):
                     new_id=new_id,
                 )
         super().__init__(store, dialect_named(dialect), settings)
+        self._address = address
         self._placement: Placement = checked_placement(placement, store)
         self._limits = limits or Limits()
         self._signals = signals
@@ -253,7 +257,7 @@ class SessionHost(SessionOpening):
         core = HostCore(runtime, self._dialect)
         catalog = Catalog(core, self._settings)
         self._core, self._catalog = core, catalog
-        elsewhere = place(core, self._placement)
+        elsewhere = place(core, self._placement, self._address)
         self._task = HostTask(repr(self), self._close, self._ended)
         await self._task.start()
         _hosts.add(self)

@@ -7,39 +7,48 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from ...events.arguments import check_word
 from ...events.errors import InvalidInput
 from ...events.stores.base import Store
+from ...events.stores.hosts import Hosts
 from ...events.stores.inbox import Inbox
 from .core import HostCore
 
 if TYPE_CHECKING:
     from .elsewhere import Elsewhere
 
-Placement: TypeAlias = Literal["local", "inbox"]
-"""Refuse it, with `SessionLocked`; or send it to that host through the store, and return its reply."""
+Placement: TypeAlias = Literal["local", "inbox", "forward"]
+"""Refuse it, with `SessionLocked`; or send it to that host through the store, and return its reply; or refuse it at
+once, for a server that forwards the whole request to the address that the error tells."""
+
+_NEEDED = {"inbox": (Inbox, "no inbox for the commands of other hosts"), "forward": (Hosts, "no other hosts")}
 
 
 def checked_placement(placement: Placement, store: Store) -> Placement:
     """Return a placement, refusing one that there is not, or that a store does not serve.
 
     Raises:
-        InvalidInput: It is none, or the store has no inbox.
+        InvalidInput: It is none, or the store lacks what it takes.
     """
     check_word("placement", placement, get_args(Placement))
-    if placement == "inbox" and store.capability(Inbox) is None:
+    capability, lacks = _NEEDED.get(placement, (None, ""))
+    if capability is not None and store.capability(capability) is None:
         raise InvalidInput(
-            f"a `{type(store).__name__}` has no inbox for the commands of other hosts: leave out `placement`, or give "
-            f"the address of a store that has one, such as 'postgresql://host/database'"
+            f"a `{type(store).__name__}` has {lacks}: leave out `placement`, or give the address of a store that hosts "
+            f"can share, such as 'postgresql://host/database'"
         )
     return placement
 
 
-def place(core: HostCore, placement: Placement) -> Elsewhere | None:
-    """Let a host send commands to other hosts, and return what does that; None if it shall not."""
-    runtime = core.runtime
-    inbox = runtime.store.capability(Inbox) if placement == "inbox" else None
-    if inbox is None:
+def place(core: HostCore, placement: Placement, address: str | None) -> Elsewhere | None:
+    """Make a host one of several, if it shall be, and return what sends commands to the others, if it shall."""
+    runtime, registry = core.runtime, core.registry
+    if placement == "local":
         return None
-    from .elsewhere import Elsewhere  # deferred to keep the import of the package small
+    hosts, inbox = runtime.store.capability(Hosts), runtime.store.capability(Inbox)
+    registry.sends, registry.forwards = True, placement == "forward"
+    if hosts is not None:
+        hosts.announce(address)
+        registry.hosts = hosts
+    if placement == "inbox" and inbox is not None:
+        from .elsewhere import Elsewhere  # deferred to keep the import of the package small
 
-    core.registry.sends = True
-    core.elsewhere = Elsewhere(runtime, core.registry, inbox, runtime.leases)
+        core.elsewhere = Elsewhere(runtime, registry, inbox, runtime.leases)
     return core.elsewhere

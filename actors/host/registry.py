@@ -8,21 +8,25 @@ one actor: callers that ask for it during activation or passivation wait until t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 
-from ...events.errors import HostClosed, StoreUnavailable
+from ...events.errors import HostClosed, SessionLocked, StoreUnavailable
 from ...events.stores.base import Lease, Ref
 from ...events.stores.capabilities import Leases
+from ...events.stores.hosts import Hosts
 from ...events.telemetry import failure_of, logger
 from ...projections.feed import Feed
 from ..actor import SessionActor
 from ..log.holder import Holder, Holders
 from ..log.source import Source
 from .runtime import Runtime
+
+T = TypeVar("T")
 
 _RENEWALS = 3
 """How often a lease is renewed before it would end."""
@@ -33,11 +37,15 @@ class Registry(Holders):
 
     Args:
         runtime: The seams, bounds and counters.
+
+    Attributes:
+        hosts: The hosts that share the store, if this is one of them.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
         self._sources: WeakValueDictionary[Ref, Source] = WeakValueDictionary()
+        self.hosts: Hosts | None = None
         self._lost = anyio.Event()
         runtime.lost = self.lose
 
@@ -157,29 +165,54 @@ class Registry(Holders):
     async def keep_leases(self, leases: Leases) -> None:
         """Renew the leases of the live sessions, round after round, and leave those that were lost, until cancelled."""
         while True:
-            with anyio.move_on_after(leases.lease_s / _RENEWALS):
-                await self._lost.wait()
-            self._lost = anyio.Event()
             held = [(source, source.actor) for source in self.live_holders.values()]
             renewing = [actor.owned.lease for _, actor in held if actor is not None]
             try:
                 kept = await self.runtime.store.renew(renewing)
             except StoreUnavailable as error:
                 logger().warning("leases_not_renewed", sessions=len(renewing), error=str(error))
-                continue
-            for (source, actor), is_kept in zip(held, kept, strict=True):
-                if not is_kept and source.actor is actor:
-                    source.lose()
+            else:
+                for (source, actor), is_kept in zip(held, kept, strict=True):
+                    if not is_kept and source.actor is actor:
+                        source.lose()
+                if self.hosts is not None and self.hosts.draining:
+                    await self._leave_to_others(self.hosts)
+            with anyio.move_on_after(leases.lease_s / _RENEWALS):
+                await self._lost.wait()
+            self._lost = anyio.Event()
+
+    async def _leave_to_others(self, hosts: Hosts) -> None:
+        """Take no more sessions, and release those that are held, each when its accepted commands have replies."""
+
+        async def refused() -> SessionLocked:
+            others = await self.runtime.blocking(hosts.hosts)
+            taking = [each for each in others if each.address and each.left_s > 0 and not each.draining]
+            address = min(taking, key=lambda each: each.sessions).address if taking else None
+            return SessionLocked(
+                f"the host {hosts.host_name} takes no more sessions, since it is drained: ask another one",
+                host=hosts.host_name,
+                address=address,
+            )
+
+        if self.drained_to is None:
+            logger().info("draining", sessions=len(self.live_holders))
+        self.drained_to = refused
+        for source in list(self.live_holders.values()):
+            await self._safely(source, source.hand_over)
 
     async def passivate_safely(self, holder: Holder) -> bool:
         """Passivate a session, one of many: a failure is logged and does not affect the others."""
+        return bool(await self._safely(holder, holder.passivate))
+
+    @staticmethod
+    async def _safely(holder: Holder, release: Callable[[], Awaitable[T]]) -> T | None:
         actor = holder.actor
         try:
-            return await holder.passivate()
+            return await release()
         except Exception as error:  # noqa: BLE001  # one session that fails to passivate must not hold up the others
             session_id = holder.ref if actor is None else actor.log.index.header.id
             logger().error("passivation_failed", session_id=session_id, **failure_of(error))
-            return False
+            return None
 
     async def passivate_idle(self) -> int:
         """Passivate all idle sessions now, and return how many there were."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from threading import get_ident
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
-from ...events.errors import HostClosed, LeaseLost, SessionNotFound
+from ...events.errors import HostClosed, LeaseLost, SessionLocked, SessionNotFound
 from ...events.stores.base import Lease, Ref
 from ...events.telemetry import logger
 from ...projections.feed import Feed, RunningTexts
@@ -68,6 +68,8 @@ class Holders:
         before_passivation: Called with each actor that is about to be passivated.
         closing: Whether no more sessions are activated.
         sends: Whether commands for a session that another host owns are sent to that host, so that nobody waits here.
+        forwards: Whether all that is to be done with such a session is sent there.
+        drained_to: Returns where other sessions than those that are held go, once this host is to take no more.
         thread: The thread of the host's event loop.
     """
 
@@ -78,7 +80,8 @@ class Holders:
         self.followed: WeakSet[Holder] = WeakSet()
         self.before_passivation: Callable[[SessionActor], None] | None = None
         self.closing = False
-        self.sends = False
+        self.sends = self.forwards = False
+        self.drained_to: Callable[[], Awaitable[SessionLocked]] | None = None
         self.thread = get_ident()
 
     async def activate(self, holder: Holder) -> SessionActor:
@@ -234,7 +237,7 @@ class Holder:
             SessionNotFound: The log does not exist, and there is nothing to create it with.
             SessionLocked: Another process or host owns the session.
         """
-        lease = await acquired(self.holders.runtime, self.ref, waits=not self.holders.sends)
+        lease = await self._acquire(waits=not self.holders.sends)
         try:
             self.actor = SessionActor(self.holders.runtime, await self._own(lease))
         except BaseException:
@@ -244,6 +247,12 @@ class Holder:
         self.holders.live_holders[self.ref] = self
         self.holders.runtime.touched.stir(self.ref)
         return self.actor
+
+    async def _acquire(self, *, waits: bool) -> Lease:
+        """Acquire the log, unless this host is to take no more; see `acquired`."""
+        if self.holders.drained_to is not None:
+            raise await self.holders.drained_to()
+        return await acquired(self.holders.runtime, self.ref, waits=waits)
 
     async def _own(self, lease: Lease) -> OwnedLog:
         """Take up the log of a lease where the follower left it, or from the beginning."""
@@ -332,7 +341,7 @@ class Holder:
                 await self._quiet_and_release(self.actor)
             if self.holders.closing:
                 raise HostClosed("the host is closed: open another one")
-            lease = await acquired(self.holders.runtime, self.ref)
+            lease = await self._acquire(waits=not self.holders.forwards)
             try:
                 yield lease
             finally:
@@ -340,6 +349,13 @@ class Holder:
                     self._follower.outdated = True
                 with anyio.CancelScope(shield=True):
                     await self.holders.runtime.store.release([lease])
+
+    async def hand_over(self) -> None:
+        """Release the log for others, once the commands that its actor has accepted have replies; later ones wait."""
+        await self.unchanging()
+        if self.actor is not None:
+            with self.changing():
+                await self._quiet_and_release(self.actor)
 
     def lose(self) -> None:
         """Leave a log that another host has taken: nothing of it is written any more, and the next use opens it anew.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from ..driving import append_all, on_loop
@@ -28,7 +29,7 @@ class InMemory(Peer):
         store = InMemorySessionStore()
 
         def one(name: str) -> Awaitable[object]:
-            entry = {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": TEXT_1_KB}}
+            entry: Any = {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": TEXT_1_KB}}
             return store.append({"project_key": "bench", "session_id": name}, [entry])
 
         async def run() -> Sample:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..driving import append_all, on_loop
 from ..jobs import TEXT_1_KB, Appends, Branches, Descriptors, Reads
@@ -16,7 +16,7 @@ from ..workspace import Workspace
 if TYPE_CHECKING:
     from agents.memory import SQLiteSession
 
-_ITEM = {"role": "user", "content": TEXT_1_KB}
+_ITEM: Any = {"role": "user", "content": TEXT_1_KB}
 
 
 class OpenAIAgents(Peer):

@@ -302,6 +302,10 @@ async def test_an_error_and_a_value_without_a_json_form_become_an_error_for_the_
         {"content": "", "error": b"no"},
         {"content": "", "error": 5},
         {"content": "", "is_error": "no"},
+        {"content": "", "duration_ms": -1.0},
+        {"content": "", "duration_ms": float("inf")},
+        {"content": "", "duration_ms": float("nan")},
+        {"content": "", "duration_ms": "1 s"},
     ],
 )
 def test_an_invalid_tool_output_is_refused_when_it_is_created(wrong: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from treering import (
     plain_text,
     tool_use,
 )
-from treering.agents import MessageEnd, ModelEvent, ModelRequest, Suspend, ToolExecutionEnd, TurnEnd
+from treering.agents import MessageEnd, ModelEvent, ModelRequest, Suspend, ToolExecutionEnd, ToolOutput, TurnEnd
 from treering.entries import ContentLike, ToolExecutionEntry
 from treering.errors import AnswerCutOff
 from treering.projections import UsageProjection
@@ -83,6 +83,25 @@ async def test_everything_is_in_the_file_before_the_next_step(session: Session, 
     assert all(each.tool_execution.success and each.tool_execution.duration_ms is not None for each in records)
     first_answer = next(iter(seen))
     assert {each.tool_execution.message_id for each in records} == {first_answer}
+
+
+async def test_a_tool_that_ran_elsewhere_says_how_long_it_took(session: Session) -> None:
+    async def remote(_: object) -> ToolOutput:
+        return ToolOutput("built", duration_ms=90_000)
+
+    async def local(_: object) -> ToolOutput:
+        return ToolOutput("read")
+
+    tools = [Tool(each.__name__, "Build.", parameters={}, handler=each) for each in (remote, local)]
+    calls = answer([tool_use("1", "remote", {}), tool_use("2", "local", {})])
+    await AgentSession(ScriptedModel([calls, "Done."]), session=session, tools=tools).respond("Build it.")
+    taken = {
+        each.tool_execution.tool_call_id: each.tool_execution.duration_ms
+        for each in await session.entries()
+        if isinstance(each, ToolExecutionEntry)
+    }
+    assert taken["1"] == 90_000
+    assert 0 <= (taken["2"] or -1) < 60_000
 
 
 @pytest.mark.feature("G-130", "N-77", "N-130")

@@ -21,7 +21,7 @@ from treering.cli.crew import crew
 from treering.cli.crew.job import Job
 from treering.cli.crew.model import Pace
 from treering.cli.crew.script import Answer, Script, Story, Turn
-from treering.entries import CustomEntry, SessionInfoEntry
+from treering.entries import CustomEntry, SessionInfoEntry, ToolExecutionEntry
 from treering.events.health.doctor import examine
 from treering.subscriptions import SessionChanged
 
@@ -56,6 +56,7 @@ def test_agents_are_at_work_when_the_address_is_printed(tmp_path: Path) -> None:
 async def assert_variety(folder: Path) -> None:
     """There is at least one of each thing that the pages of a viewer show."""
     counts: Counter[str] = Counter()
+    tests_s: list[float] = []
     async with SessionHost(folder) as host:
         rows = await host.list_sessions()
         agents = [row for row in rows if row.parent_session is None]
@@ -68,6 +69,8 @@ async def assert_variety(folder: Path) -> None:
             for entry in await session.entries():
                 counts[entry.custom.custom_type if isinstance(entry, CustomEntry) else entry.type] += 1
                 counts["abandoned"] += entry.id not in path
+                if isinstance(entry, ToolExecutionEntry) and b'"pytest -q' in bytes(entry.tool_execution.raw_arguments):
+                    tests_s.append((entry.tool_execution.duration_ms or 0) / 1000)
                 if isinstance(entry, MessageEntry):
                     counts[f"answer {entry.message.stop_reason}"] += 1
                     counts["failed call"] += any(
@@ -75,6 +78,7 @@ async def assert_variety(folder: Path) -> None:
                     )
     expected = ("tool_execution", "label", "branch_summary", "compaction", "abandoned", "failed call", "answer error")
     assert [kind for kind in (*expected, "treering.suspended") if not counts[kind]] == []
+    assert min(tests_s) >= 5  # as the stories say, though the demo has caught up with them in less
     assert sum(row.status == "done" for row in rows) >= crew.AGENTS
 
 

@@ -88,7 +88,8 @@ def test_a_command_of_a_page_exists_and_takes_these_arguments(
 def test_every_other_block_is_of_a_kind_that_is_checked() -> None:
     kinds = {kind for page in PAGES for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
     in_a_browser = {"html", "js"}  # tests/viewer/test_example.py
-    assert kinds == {"", "json", "python", "sh", "text", "toml"} | in_a_browser
+    in_a_database = {"sql"}  # tests/postgres/test_sql.py
+    assert kinds == {"", "json", "python", "sh", "text", "toml"} | in_a_browser | in_a_database
 
 
 def test_the_lines_of_the_native_format_are_read() -> None:

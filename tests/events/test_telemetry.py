@@ -99,7 +99,7 @@ def test_the_configuration_of_structlog_is_checked_for_each_event(caplog: pytest
 def test_the_page_lists_every_event_with_its_level() -> None:
     sources = [
         path
-        for package in ("events", "projections", "actors", "src/treering/models")
+        for package in ("events", "projections", "actors", "src/treering/models", "src/treering/stores")
         for path in PROJECT.glob(f"{package}/**/*.py")
     ]
     logged = {

@@ -156,6 +156,7 @@ async def test_a_standby_is_read_and_refuses_writes_by_name(server: LocalServer,
         async with SessionHost(standby.url(schema=schema)) as host:
             session = await host.load("one", read_only=True)
             assert len(await session.entries()) == 1
+            assert [row.id for row in await host.list_sessions()] == ["one"]
             with pytest.raises(ReadOnly, match=r"statement .*: the server takes no writes .*: connect to the primary"):
                 await host.load("one")
         said = await refused(standby.url(schema="another"), ReadOnly)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from treering import Entry, Session, SessionHost
 from treering.stores.postgres.local_server import LocalServer
@@ -85,6 +88,23 @@ async def test_views_and_paths_of_plain_sql_equal_the_librarys(server: LocalServ
         assert json.loads(custom) == {"deep": [None, {shown: shown}]}
         assert sql(plain, f"SELECT count(*) FROM {schema}.entries") == [(len(entries) + 1,)]
     assert sql(plain, f"SELECT host FROM {schema}.sessions WHERE host IS NOT NULL") == []
+
+
+@pytest.mark.feature("C-3")
+async def test_the_statements_of_the_page_run_as_they_stand(server: LocalServer, url: str, schema: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    async with SessionHost(url) as host:
+        session = await host.create("plan")
+        said = [await session.append_message("user", text) for text in ("one", "two")]
+    sessions, entries, path = (
+        block.replace("treering.", f"{schema}.").replace("the id of an entry", said[1]).splitlines()
+    )
+    with psycopg.connect(server.url(), row_factory=dict_row) as connection:
+        (row,) = connection.execute(sessions.encode()).fetchall()
+        assert (row["id"], row["entries"], row["host"]) == ("plan", 2, None)
+        assert [row["id"] for row in connection.execute(entries.encode()).fetchall()] == said
+        assert [row["seq"] for row in connection.execute(path.encode()).fetchall()] == [1, 2]
 
 
 @pytest.mark.feature("C-3")

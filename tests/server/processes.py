@@ -28,17 +28,26 @@ class Server:
     """A server of a root, which runs or not.
 
     Args:
-        root: The folder of the sessions.
+        root: The folder of the sessions, or the address of a store.
         options: Other options of the command.
         environment: The environment of the process, by default that of the test.
+        port: The port, by default any free one.
+        log: The file of its log, by default beside the root.
     """
 
-    def __init__(self, root: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
-        self.port = free_port()
+    def __init__(
+        self,
+        root: Path | str,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        port: int | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self.port = free_port() if port is None else port
         self.address = ""
         self._command = [sys.executable, "-m", "treering.cli", "serve", str(root), "--port", str(self.port), *options]
         self._environment = environment
-        self._log = Path(f"{root}.log")
+        self._log = Path(f"{root}.log") if log is None else log
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

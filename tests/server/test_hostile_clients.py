@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import resource
-import statistics
+import socket
 import subprocess
 import sys
 from collections import Counter
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from anyio.abc import Process, SocketStream
 
 from treering import SessionHost
-from treering.server import ServerLimits
+from treering.server import Application, ServerLimits
+from treering.server.http.connections import BoundedProtocol
 
 from .conftest import Serve
 
@@ -110,6 +113,85 @@ async def test_a_reply_that_nobody_takes_holds_a_place_for_a_while(tmp_path: Pat
                 assert len(await rest_of(stream)) < 20_000_000
 
 
+ACCEPTED_AT_ONCE, BEGUN_AT_ONCE = 4, 8
+
+
+@pytest.mark.feature("S-32")
+async def test_however_many_come_at_once_the_agents_have_their_turn(
+    tmp_path: Path, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = 0
+    accepted, begun = Counter[int](), Counter[int]()
+    quiet: list[int] = []  # turns of the event loop that an append took
+    attacked: list[int] = []
+    waited = quiet
+
+    def count(kind: type, name: str, counts: Counter[int]) -> None:
+        counted = getattr(kind, name)
+
+        def counting(self: object, *given: object) -> object:
+            counts[turn] += 1
+            return counted(self, *given)
+
+        monkeypatch.setattr(kind, name, counting)
+
+    async def work(host: SessionHost, number: int) -> None:
+        session = await host.create(f"agent-{number}")
+        while True:
+            before = turn
+            await session.append_message("assistant", "x" * 500)
+            waited.append(turn - before)
+            await anyio.lowlevel.checkpoint()
+
+    async def take_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await anyio.lowlevel.checkpoint()
+
+    limits = ServerLimits(header_for_s=2)
+    async with SessionHost(tmp_path) as host, served(host, limits=limits) as client, anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(work, host, number)
+        tasks.start_soon(take_turns)
+        while len(quiet) < 100:  # of agents that are awake
+            await anyio.lowlevel.checkpoint()
+            if host.statistics().appends < 5 * 5:
+                quiet.clear()
+        count(BoundedProtocol, "connection_made", accepted)
+        count(Application, "__call__", begun)
+        begins = turn
+        waited = attacked
+        with ExitStack() as stack:
+            sockets = [stack.enter_context(socket.create_connection(client.address)) for _ in range(200)]
+            for number, each in enumerate(sockets):  # all at once: the loop does nothing meanwhile
+                kind = number % 5
+                if kind == 1:
+                    each.send(HEAD)
+                elif kind == 2:
+                    each.send(HEAD + b"x-flood: " + b"x" * 50_000)
+                elif kind == 3:
+                    each.send(HEAD + b"\r\n" + HEAD)
+                    each.shutdown(socket.SHUT_WR)
+                elif kind == 4:
+                    each.send((HEAD + b"\r\n") * 10)
+            while sum(accepted.values()) < 200 or sum(begun.values()) < 40 * 10:
+                await anyio.lowlevel.checkpoint()
+            ends = turn
+        while "treering_http_connections 1.0" not in (await client.reply("GET", "/metrics")).text:
+            pass  # until it has noticed that they are gone
+        tasks.cancel_scope.cancel()
+    assert max(accepted.values()) <= ACCEPTED_AT_ONCE
+    assert max(begun.values()) <= BEGUN_AT_ONCE
+    assert len(attacked) >= ends - begins, "agents append in each turn of the loop"
+    assert p99_of(attacked) <= 2 * p99_of(quiet), "and none waits for what the server has to do"
+
+
+def p99_of(figures: Sequence[float]) -> float:
+    """Return what 99 of 100 figures do not exceed."""
+    return sorted(figures)[len(figures) * 99 // 100]
+
+
 async def attack(port: int, counts: Counter[str], connections: int) -> None:
     """Attack a server in all ways at once, until cancelled."""
 
@@ -157,20 +239,26 @@ async def attack(port: int, counts: Counter[str], connections: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
+@pytest.mark.feature("S-32")
 async def test_agents_go_on_while_a_server_is_attacked(tmp_path: Path, scale: float) -> None:
+    """Compare with the same attack on another server, since that keeps the machine as busy.
+
+    An append takes a third of a millisecond, and a process that has to leave its core waits ten times as long: where
+    that happens to one append in a hundred, p99 says nothing of the server. So there are rounds, and the best counts.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     connections = 10_000
     if hard < 2 * connections:
         pytest.skip(f"this system lets a process open {hard} files: 10,000 connections need more")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * connections), hard))
     command = [sys.executable, str(Path(__file__).with_name("agents_child.py")), str(tmp_path)]
-    seconds = max(5, 30 * scale)
-    figures: list[list[float]] = []
-    memory: list[int] = []
+    seconds = max(5, 15 * scale)
+    elsewhere, here, memory = list[list[float]](), list[list[float]](), list[int]()
     async with await anyio.open_process([*command, "20"], stderr=subprocess.DEVNULL) as child:
         port = int(await line_of(child))
         async with await anyio.open_process([*command, "0"], stderr=subprocess.DEVNULL) as other:
-            for target in (int(await line_of(other)), port):  # first another server: the machine is as busy then
+            ports = {int(await line_of(other)): elsewhere, port: here}
+            for target, figures in [*ports.items()] * max(2, round(3 * scale)):
                 counts: Counter[str] = Counter()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(attack, target, counts, connections)
@@ -182,14 +270,14 @@ async def test_agents_go_on_while_a_server_is_attacked(tmp_path: Path, scale: fl
                     tasks.cancel_scope.cancel()
                 figures.append(latencies)
                 memory.append(rss)
+                assert min(counts[name] for name in ("slow heads", "floods", "half open", "idle")) > 0
             await end(other)
         await end(child)
-    p99 = [statistics.quantiles(each, n=100)[98] for each in figures]
-    print(counts, [f"{each * 1000:.2f} ms" for each in p99], memory, [*map(len, figures)])  # noqa: T201
-    assert min(counts[name] for name in ("slow heads", "floods", "half open", "idle")) > 0
-    assert len(figures[1]) > 0.8 * len(figures[0]), "the agents' turns go on"
-    assert memory[1] - memory[0] < connections * 40_000, "each connection costs a bound"
-    assert p99[1] < 2 * p99[0] + 0.001
+    quiet, attacked = (sorted(map(p99_of, figures)) for figures in (elsewhere, here))
+    print([[f"{each * 1000:.2f} ms" for each in figures] for figures in (quiet, attacked)], memory)  # noqa: T201
+    assert sum(map(len, here)) > 0.8 * sum(map(len, elsewhere)), "the agents' turns go on"
+    assert max(memory) - memory[0] < connections * 40_000, "each connection costs a bound"
+    assert attacked[0] < 2 * quiet[0] + 0.001
 
 
 async def line_of(child: Process) -> str:

@@ -135,15 +135,27 @@ async def test_the_process_says_where_it_is_and_ends_in_order(tmp_path: Path) ->
                 lines = reply.aiter_lines()
                 while not (await anext(lines)).startswith("data:"):
                     pass
-                process.popen.send_signal(number)
-                rest = [line async for line in lines]
-            assert "event: bye" in rest
+                async with await anyio.connect_tcp("127.0.0.1", http.base_url.port) as late:  # type: ignore[arg-type]
+                    body = json.dumps(HELLO).encode()
+                    head = (
+                        f"POST /v1/sessions/{made}/entries HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}"
+                    )
+                    await late.send(f"{head}\r\n\r\n".encode() + body[:10])
+                    while "treering_http_connections 3.0" not in (await http.get("/metrics")).text:
+                        pass  # until the request has begun
+                    process.popen.send_signal(number)
+                    rest = [line async for line in lines]
+                    assert "event: bye" in rest
+                    await late.send(body[10:])
+                    assert b" 201 " in (await late.receive())[:20]
         assert await anyio.to_thread.run_sync(process.popen.wait, 20) == 0
         _, stderr = process.popen.communicate()
         log = [json.loads(line) for line in stderr.splitlines()]
         assert {entry["status"] for entry in log if entry["event"] == "request"} == {200, 201}
         async with SessionHost(tmp_path / "root") as host:  # its locks are free
-            await (await host.load(made)).append_message("user", "mine")
+            session = await host.load(made)
+            assert session.message_count == 2
+            await session.append_message("user", "mine")
 
 
 def started(root: Path, *options: str) -> SimpleNamespace:

@@ -7,7 +7,7 @@ import pytest
 
 from treering import SessionHost
 
-from .conftest import Client, Serve
+from .conftest import Client, Json, Serve
 
 ROW = frozenset(
     [
@@ -37,7 +37,7 @@ ROW = frozenset(
 )
 
 
-async def rows(host: SessionHost, **filters: str) -> list[object]:
+async def rows(host: SessionHost, **filters: str) -> list[dict[str, Json]]:
     listed = await host.list_sessions(**filters)  # type: ignore[arg-type]  # any filter
     return [{name: value for name, value in msgspec.to_builtins(row).items() if name in ROW} for row in listed]
 
@@ -63,9 +63,12 @@ async def test_sessions_over_http_are_those_of_the_library(client: Client, host:
     assert (await client.ask("PUT", "/v1/keys/telegram%3A1", {}, status=200))["id"] == keyed["id"]
     assert (await client.ask("GET", "/v1/keys/telegram%3A1"))["id"] == keyed["id"]
     assert (await host.get_or_create("telegram:1")).id == keyed["id"]
+    await (await host.load("a")).append_message("user", "Hello")
     forked = await client.ask("POST", "/v1/sessions/a/fork", {"id": "b"}, status=201)
     assert forked["parent_session"] == "a"
+    assert await (await host.load("b")).entries() == await (await host.load("a")).entries()
     await client.ask("POST", "/v1/sessions/b/archive")
+    assert [row.id for row in await host.list_sessions(status="archived")] == ["b"]
     changed = await client.ask(
         "PATCH", "/v1/sessions/a", {"title": "New", "status": "waiting", "metadata": {"n": 1}, "project": "/work/three"}
     )
@@ -82,6 +85,11 @@ async def test_sessions_over_http_are_those_of_the_library(client: Client, host:
         expected = await rows(host, **filters)
         assert (await client.ask("GET", f"/v1/sessions?{query}limit=1000"))["items"] == expected
         assert await every_page(client, f"/v1/sessions?{query}", 1) == expected
+    for row in await rows(host, status="any"):
+        got = await client.ask("GET", f"/v1/sessions/{row['id']}")
+        assert {name: got[name] for name in row if name != "last_accessed"} == {
+            name: value for name, value in row.items() if name != "last_accessed"
+        }
     by_key = await client.ask("GET", "/v1/sessions?key=telegram:1&count=true")
     assert [row["id"] for row in by_key["items"]] == [keyed["id"]]
     assert by_key["total"] == 1

@@ -220,15 +220,17 @@ async def test_a_reader_of_views_holds_what_the_library_shows(client: Client, ho
 async def test_a_reader_of_the_list_holds_the_listing(client: Client, host: SessionHost) -> None:
     held: dict[str, object] = {}
 
-    async def read_until(events: AsyncIterator[Event], wanted: set[str], title: str | None = None) -> None:
-        while set(held) != wanted or (title is not None and title not in str(held)):
-            event = await anext(events)
-            if event.event == "reset":
-                held.clear()
-            elif event.event == "session" and event.data["op"] == "deleted":
-                del held[event.data["id"]]
-            elif event.event == "session":
-                held[event.data["id"]] = event.data["row"]
+    def apply(event: Event) -> None:
+        if event.event == "reset":
+            held.clear()
+        elif event.event == "session" and event.data["op"] == "deleted":
+            del held[event.data["id"]]
+        elif event.event == "session":
+            held[event.data["id"]] = event.data["row"]
+
+    async def read_until(events: AsyncIterator[Event], wanted: set[str], title: str = "") -> None:
+        while set(held) != wanted or title not in str(held):
+            apply(await anext(events))
 
     await client.ask("POST", "/v1/sessions", {"id": "old"})
     async with client.follow("/v1/events") as events:
@@ -245,8 +247,15 @@ async def test_a_reader_of_the_list_holds_the_listing(client: Client, host: Sess
         await read_until(events, {"new", "third"})
         await host.delete("new")
         await read_until(events, {"third"})
-    listed = (await client.ask("GET", "/v1/sessions?with=state"))["items"]
-    assert list(held.values()) == listed
+        await client.ask("PUT", "/v1/keys/k:1", {})
+        await (await host.get_or_create("k:1")).append_message("user", "Of a key")
+        await (await host.load("third")).append_message("assistant", "And more")
+        listed = {row["id"]: row for row in (await client.ask("GET", "/v1/sessions?with=state"))["items"]}
+        with anyio.fail_after(30):
+            while held != listed:
+                apply(await anext(events))
+    assert [*listed] == [row.id for row in await host.list_sessions()]
+    assert [row["message_count"] for row in listed.values()] == [2, 1]
 
 
 @pytest.mark.feature("S-16")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -101,6 +102,32 @@ async def test_tokens_are_kept_as_hashes_and_count_at_once(
         tokens.create("read", prefix="a")
     with pytest.raises(InvalidInput, match="to come"):
         tokens.create("read", expires=NOW)
+
+
+@pytest.mark.feature("S-28")
+async def test_every_token_costs_one_comparison_of_the_same_length(
+    guarded: Client, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[int, int]] = []
+    compare = hmac.compare_digest
+
+    def comparing(given: str, kept: str) -> bool:
+        compared.append((len(given), len(kept)))
+        return compare(given, kept)
+
+    monkeypatch.setattr(hmac, "compare_digest", comparing)  # which takes as long wherever two texts differ
+    token = tokens.create("read")
+    start, token_id, secret = token.split("_", 2)
+    almost = secret[:-1] + ("A" if secret[-1] != "A" else "B")
+    for given, status in (
+        (token, 200),
+        (f"{start}_{token_id}_{almost}", 401),
+        (f"{start}_{token_id}_{almost[::-1]}", 401),
+        (f"{start}_{token_id[::-1]}_{secret}", 401),  # nobody has this id, and that takes no less
+    ):
+        compared.clear()
+        assert (await guarded.reply("GET", "/v1/sessions", headers=bearer(given))).status_code == status
+        assert compared == [(64, 64)]
 
 
 async def test_a_link_gives_a_cookie_once(guarded: Client, tokens: Tokens, clock: Clock) -> None:

@@ -47,7 +47,6 @@ ROOMS = {
         "keeping",
         "importing",
         "exporting",
-        "actors/test_idempotence.py",
     ),
 }
 
@@ -179,6 +178,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Choose the tests that take part."""
     chosen = [item for item in items if isinstance(item, pytest.Function) and _takes_part(item)]
     part, _, parts = os.environ.get("TREERING_TEST_PART", "0/1").partition("/")
-    chosen = chosen[int(part) :: int(parts)]
+    chosen = chosen[int(part) :: int(parts)] or chosen  # of a few tests, some parts have none
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen

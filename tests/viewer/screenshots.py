@@ -1,4 +1,4 @@
-"""Draws each page of the viewer over a story of several agents: wide and narrow, light and dark.
+"""Draws each page of the viewer over a story and agents at work: wide and narrow, light and dark.
 
 `python -m tests.viewer.screenshots FOLDER [WORD]` writes NAME-WIDTH-SCHEME.png for each page whose name holds the word.
 Without a word it also renews the pictures of the documentation, which show a session with many branches.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias, get_args
@@ -20,6 +21,7 @@ from treering.entries import Provider
 
 from .chromium import chromium, until
 from .conftest import site_of
+from .filling import Calendar, wake
 from .story import tell
 from .trees import grow
 
@@ -81,7 +83,7 @@ async def _attempts(session: Session) -> str:
     return f"s/{session.id}/compare/{session.leaf_id}/{ends[-1]}"
 
 
-SHOWN: dict[str, Address] = {"tree": _labelled, "saw": _saw, "compare": _attempts}
+SHOWN: dict[str, Address] = {"live": _live, "tree": _labelled, "saw": _saw, "compare": _attempts}
 """What stands in the documentation: the address of each page over a session with many branches."""
 
 
@@ -90,7 +92,7 @@ async def branch_out(host: SessionHost) -> Session:
     session = await host.create("parser-2", cwd="/src/parser")
     await session.set_title("Try several parsers")
     await session.update_metadata(provider=Provider("demo", "model-x", 8_000))
-    await grow(session, entries=420, branches=14, seed=3)
+    await grow(session, entries=420, branches=14, seed=3, each=True)
     counted = Usage(input_tokens=1_400, cache_read_tokens=4_800, output_tokens=90, total_tokens=6_290, cost=0.02)
     answer = "Both parsers take empty files now."
     await session.append_message("assistant", answer, model="model-x", provider="demo", usage=counted)
@@ -114,8 +116,9 @@ async def draw(browser: Browser, address: str, width: int, scheme: Scheme, path:
 async def main(folder: Path, word: str) -> None:
     """Tell the story, serve it, and draw its pages."""
     with TemporaryDirectory() as root:
-        async with SessionHost(root) as host:
+        async with SessionHost(root, clock=Calendar(datetime.now(UTC) - timedelta(minutes=15))) as host:
             session = await tell(host)
+            await wake(host)
             async with site_of(host) as site, chromium() as browser:
                 drawn = [
                     await draw(

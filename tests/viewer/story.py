@@ -96,7 +96,7 @@ async def tell(host: SessionHost) -> Session:
         await other.append_message(
             "assistant", "Done.", model="model-x", provider="demo", usage=_usage(1000 * (number + 1))
         )
-    child = await host.create("explore-1", parent_session=session.id)
+    child = await host.create("explore-1", parent_session=session.id, parent_entry=kept)
     await child.set_title("explore")
     await child.append_message("user", "Where are empty files tested?")
     await child.append_message(

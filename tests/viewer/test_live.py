@@ -92,7 +92,7 @@ async def test_a_thousand_agents_at_a_glance(page: Page, host: SessionHost, site
     ]
     # a row says the state, the tool with what matters of its arguments, the tokens and the age
     failed = page.locator(".list-row", has_text="Close the month of October")
-    for words in ("error", "bash", "exit code 2", "85k tokens", " s"):
+    for words in ("error", "bash", "exit code 2", "3 invoices have no customer", "85k tokens", " s"):
         await expect(failed).to_contain_text(words)
     assert await failed.locator("a").get_attribute("href") != "s/billing-17"  # it leads to the entry that failed
     rows = page.locator(".list-row")
@@ -144,6 +144,20 @@ async def test_rows_stay_where_they_are_under_the_pointer(page: Page, host: Sess
     await until(page, "() => location.pathname.startsWith('/s/agent-0/e/')")
     await page.go_back()
     await expect(page.locator(".list-row")).to_have_count(7)
+
+
+ORDER = """async (rows) => {
+  const { arrange } = await import(new URL("parts/roster.js", document.querySelector("script[type=module]").src));
+  return arrange(rows).map(({ row }) => row.id);
+}"""
+
+
+async def test_who_changed_last_stands_first_also_at_a_whole_second(page: Page, site: Site) -> None:
+    await page.goto(site.url)
+    times = {"late": "2026-01-01T00:00:01.000002Z", "whole": "2026-01-01T00:00:01Z", "early": "2026-01-01T00:00:00.9Z"}
+    state = {"state": "working", "live": True}
+    rows = [{"id": name, "last_entry": at, "state": state, "parent_entry": None} for name, at in times.items()]
+    assert await page.evaluate(ORDER, rows[::-1]) == ["late", "whole", "early"]
 
 
 async def test_what_an_empty_and_an_absent_server_say(

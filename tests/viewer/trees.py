@@ -60,21 +60,36 @@ def turns(count: int, rng: random.Random) -> list[Message]:
     return [each for number in range(1, count + 1) for each in turn(number, rng)]
 
 
-async def grow(session: Session, *, entries: int, branches: int, labels: int = 8, seed: int = 7) -> list[str]:
+async def _write(session: Session, messages: list[Message], each: bool, below: str | None = None) -> list[str]:
+    """Append messages, all with one time or each with its own, on the path or below another entry."""
+    if not each:
+        return await (
+            session.append_many(messages, below=below, aside=True) if below else session.append_many(messages)
+        )
+    ids: list[str] = []
+    for one in messages:
+        above = ids[-1] if ids else below
+        ids.append(await (session.append(one, below=above, aside=True) if below else session.append(one)))
+    return ids
+
+
+async def grow(
+    session: Session, *, entries: int, branches: int, labels: int = 8, seed: int = 7, each: bool = False
+) -> list[str]:
     """Grow a tree of so many entries and so many side branches, and return the ids of the path to its leaf.
 
-    Some side branches leave other side branches.
+    Some side branches leave other side branches. With `each`, each entry has a time of its own.
     """
     rng = random.Random(seed)
     share = max(1, entries // (3 * max(1, branches)))
-    line = await session.append_many(turns(max(1, (entries - branches * share) // 12), rng))
+    line = await _write(session, turns(max(1, (entries - branches * share) // 12), rng), each)
     every = line[:-1]  # what comes below an end would be no branch, but go on with it
     for _ in range(branches):
         below = rng.choice(line[:-1] if rng.random() < 0.7 else every)
         side = turns(1 + share // 6, rng)[:share]
-        every += (await session.append_many(side, below=below, aside=True))[:-1]
+        every += (await _write(session, side, each, below))[:-1]
     for place in range(labels):
         await session.set_label(rng.choice(every), f"found {place}")
     left = entries - session.cursor.seq
-    await session.append_many(turns(1 + left // 6, rng)[:left])
+    await _write(session, turns(1 + left // 6, rng)[:left], each)
     return session.path()

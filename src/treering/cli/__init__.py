@@ -74,6 +74,7 @@ _SECTIONS = (
         {
             "serve": Place("commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."),
             "token": Place("commands.serving", "Manage the tokens by which a server knows who asks."),
+            "postgres": Place("commands.postgres", "Look after a PostgreSQL database of sessions."),
         },
     ),
     Section(

@@ -49,6 +49,7 @@ _SENTENCES = {
     "retention_failed": "old sessions could not be archived ({error}): retry with `treering gc`",
     "host_failed": "the host was closed by a failure ({error}): everything acknowledged is in its files",
     "passivation_failed": "session {session_id} could not be closed cleanly ({error})",
+    "lease_lost": "another host took session {session_id}, since this program had not answered for a while",
     "leases_not_renewed": "the leases of {sessions} sessions could not be renewed ({error}); this is retried",
     "release_failed": "the database did not answer ({error}), so others wait for what this program held",
     "actor_failed": "session {session_id} was abandoned ({error}): everything acknowledged is in its file",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.types import Receive, Scope, Send
 
 from ..actors.host.host import SessionHost
+from ..events.errors import ExtraMissing
 from ..projections.base import Projection
+from .cluster.peers import Cluster
 from .exchange import Exchange
 from .guard import LOOPBACK, Guard
 from .http.limits import ServerLimits
@@ -17,6 +19,9 @@ from .openapi import document
 from .principals import Authorize
 from .service import Service
 from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from .cluster.forwarding import Forwarding
 
 
 class Application:
@@ -34,6 +39,11 @@ class Application:
             that checks them.
         allow_origins: Other origins whose pages may ask, such as "https://app.example".
         projections: Views of the program's own that can be followed, by their names.
+        cluster: The other hosts of the same sessions, to which requests for what they own are sent on. The host has
+            `placement="forward"` then, and the cluster's address.
+
+    Raises:
+        ExtraMissing: There is a cluster, and what sends requests to other hosts is not installed.
     """
 
     def __init__(
@@ -48,13 +58,15 @@ class Application:
         allowed_hosts: Sequence[str] = LOOPBACK,
         allow_origins: Sequence[str] = (),
         projections: Sequence[Projection[Any, Any]] = (),
+        cluster: Cluster | None = None,
     ) -> None:
         guard = Guard(
             authorize,
             tokens,
             open_without_tokens=open_without_tokens,
-            allowed_hosts=allowed_hosts,
+            allowed_hosts=allowed_hosts if cluster is None else [*allowed_hosts, cluster.name],
             allow_origins=allow_origins,
+            cluster=cluster,
         )
         self.service = Service(
             host,
@@ -64,6 +76,8 @@ class Application:
             read_only=read_only,
             projections=projections,
         )
+        if cluster is not None:
+            self.service.forwarding = _forwarding(cluster, host)
         self._guard = guard
         self._open = 0
 
@@ -76,6 +90,8 @@ class Application:
         with anyio.move_on_after(self.service.limits.drain_for_s):
             while self._open:
                 await self.service.one_ended()
+        if self.service.forwarding is not None:
+            await self.service.forwarding.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -98,6 +114,16 @@ class Application:
         await receive()
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _forwarding(cluster: Cluster, host: SessionHost) -> Forwarding:
+    try:
+        from .cluster.forwarding import Forwarding
+    except ModuleNotFoundError as error:
+        if error.name != "httpx2":
+            raise
+        raise ExtraMissing("requests to other hosts need the package httpx2: pip install 'treering[remote]'") from error
+    return Forwarding(cluster, host.core.runtime)
 
 
 def app(host: SessionHost, **options: Any) -> Application:  # noqa: ANN401  # those of Application

@@ -22,6 +22,7 @@ from ..events.errors import (
     LeafMoved,
     LogReplaced,
     NotAuthorized,
+    SessionLocked,
     SessionNotFound,
     TooMany,
     TreeringError,
@@ -30,6 +31,7 @@ from ..events.errors import (
 from ..events.problem import MEDIA_TYPE
 from ..events.telemetry import failure_of, informed, logger
 from .assets import POLICY as VIEWER_POLICY
+from .cluster.peers import MOVED, REFUSED, NotProven
 from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
@@ -185,6 +187,7 @@ class Exchange:
         self._counted_for = caller
         query = _NOTHING if route.page else incoming.query(route.query)
         body = await incoming.body(route.body, converted=not route.handler_converts)
+        guard.check_body(incoming)
         call: Call[object, Any] = Call(service, caller, incoming, names, query, body)
         if route.keyed:
             call.check_key()
@@ -193,6 +196,8 @@ class Exchange:
             value = await self._handled(route, call)
         except LeafMoved as error:
             raise service.stale(error, call.names.get("session_id", "")) from error
+        except SessionLocked as locked:
+            value = await self._elsewhere(route, call, locked)
         if isinstance(value, EventStream):
             service.hold_stream(caller)
             self._leave()
@@ -218,6 +223,18 @@ class Exchange:
             if not self._service.forget(call.names.get("session_id", "")):
                 raise
         return await route.handler(call)
+
+    async def _elsewhere(self, route: Route, call: Call[object, Any], locked: SessionLocked) -> object:
+        """Let the host that owns the session answer, if this one forwards, and nobody has forwarded to it."""
+        forwarding, incoming = self._service.forwarding, self._incoming
+        if forwarding is None or self._guard.is_from_host(incoming) or route.body is bytes:
+            raise locked
+        self._service.forget(call.names.get("session_id", ""))
+        from .cluster.forwarding import Forwarded, Passed
+
+        request = Forwarded(route.keyed, call.principal, incoming, self._id, self._service.host.core.runtime.new_id)
+        value = await forwarding.carried(locked, request, lambda: self._handled(route, call))
+        return Reply(value.body, status=value.status, headers=value.headers) if isinstance(value, Passed) else value
 
     # -- the reply
 
@@ -259,6 +276,10 @@ class Exchange:
             headers["allow"] = ", ".join(error.allowed)
         if isinstance(error, NotAuthorized) and not error.known:
             headers["www-authenticate"] = "Bearer"
+        if isinstance(error, NotProven):
+            headers[REFUSED] = "1"
+        if isinstance(error, SessionLocked) and self._guard.is_from_host(self._incoming):
+            headers[MOVED] = "1"
         if isinstance(error, TooMany):
             headers["retry-after"] = str(error.retry_after_s)
         elif problem.status == 503:

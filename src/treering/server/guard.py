@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from ..events.errors import InvalidInput, NotAuthorized
+from .cluster.peers import HOP, Cluster
 from .http.incoming import Incoming
 from .http.problems import Malformed, WrongHost
 from .principals import EVERYBODY, Authorize, Principal
@@ -28,6 +29,7 @@ class Guard:
         open_without_tokens: Whether everybody may do everything as long as there are no tokens.
         allowed_hosts: The names by which requests may address the server, without ports; ("*",) for any.
         allow_origins: Other origins whose pages may ask.
+        cluster: The other hosts, which say for whom they send requests.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Guard:
         open_without_tokens: bool,
         allowed_hosts: Sequence[str],
         allow_origins: Sequence[str],
+        cluster: Cluster | None = None,
     ) -> None:
         if isinstance(allowed_hosts, str) or isinstance(allow_origins, str):
             raise InvalidInput("`allowed_hosts` and `allow_origins` are sequences of names, not one text")
@@ -46,10 +49,17 @@ class Guard:
         self._open_without_tokens = open_without_tokens
         self._allowed_hosts = frozenset(allowed_hosts)
         self._allow_origins = frozenset(allow_origins)
+        self._cluster = cluster
         self._known_hosts: set[bytes] = set()  # of requests that were allowed
 
     async def principal_of(self, incoming: Incoming) -> Principal | None:
-        """Return who sends a request, or None."""
+        """Return who sends a request, or None.
+
+        Raises:
+            NotProven: It says that another host sends it, and is wrong.
+        """
+        if self.is_from_host(incoming) and self._cluster is not None:
+            return self._cluster.principal_of(incoming)
         if self._authorize is not None:
             return await self._authorize(incoming.request())
         tokens = self._tokens
@@ -57,6 +67,19 @@ class Guard:
             return EVERYBODY
         token = token_of(incoming.request())
         return None if tokens is None or token is None else tokens.find(token)
+
+    def is_from_host(self, incoming: Incoming) -> bool:
+        """Return whether a request says that another host has sent it on."""
+        return self._cluster is not None and HOP in incoming.headers
+
+    def check_body(self, incoming: Incoming) -> None:
+        """Refuse a request that another host has sent on if its body is another one.
+
+        Raises:
+            NotProven: It is, or it was not read as a whole.
+        """
+        if self.is_from_host(incoming) and self._cluster is not None:
+            self._cluster.check_body(incoming)
 
     def check_host(self, incoming: Incoming) -> None:
         """Refuse a request for another host, as a page of another site makes it after rebinding its name.

@@ -43,6 +43,7 @@ from .tokens import Tokens
 
 if TYPE_CHECKING:
     from ..actors.host.runtime import Runtime
+    from .cluster.forwarding import Forwarding
     from .tracing import Tracing
 
 _HANDLES_MAX = 10_000
@@ -94,6 +95,7 @@ class Service:
         encoded: What was encoded last for streams.
         repeats: The requests that were carried out.
         tracing: Its spans; None where OpenTelemetry is not installed.
+        forwarding: Sends requests on to the hosts that own their sessions; None if they are refused.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class Service:
         self.encoded = Encoded()
         self.repeats = Repeats()
         self.tracing = _tracing_of(host.core.runtime)
+        self.forwarding: Forwarding | None = None
         self.stopping = anyio.Event()
         self._handles: dict[str, tuple[Session, str | None]] = {}
         self._running: dict[str, int] = {}
@@ -174,7 +177,7 @@ class Service:
         """
         self.check_writable()
         session = self._known(principal, session_id)
-        if session is None:
+        if session is None or (self.forwarding is not None and not self.is_live(session.ref)):  # it may live elsewhere
             row = await self.row(principal, session_id)
             session = self._remember(row, await self.host.load(row))
         return session

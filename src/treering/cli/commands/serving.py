@@ -24,6 +24,8 @@ from ..options import json_option, root_option
 from ..output import echo_json, run
 
 if TYPE_CHECKING:
+    from ...actors.host.placement import Placement
+    from ...server.cluster.peers import Cluster
     from ...server.tokens import Tokens
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -47,6 +49,13 @@ _UNITS_S = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 @click.option("--trusted-proxy", multiple=True, help="The address of a proxy whose forwarded headers count.")
 @click.option("--ssl-certfile", type=click.Path(path_type=Path), help="The certificate, for TLS.")
 @click.option("--ssl-keyfile", type=click.Path(path_type=Path), help="The key of the certificate.")
+@click.option(
+    "--advertise",
+    metavar="URL",
+    help="Forward requests to the hosts that own their sessions; those reach this one here.",
+)
+@click.option("--peer", multiple=True, metavar="NETWORK", help="A network with other hosts, such as 10.0.0.0/24.")
+@click.option("--cluster-secret-file", type=click.Path(path_type=Path), help="A file with the secret of all hosts.")
 def serve(
     root: str | None,
     host: str,
@@ -61,6 +70,9 @@ def serve(
     trusted_proxy: tuple[str, ...],
     ssl_certfile: Path | None,
     ssl_keyfile: Path | None,
+    advertise: str | None,
+    peer: tuple[str, ...],
+    cluster_secret_file: Path | None,
 ) -> None:
     """Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C.
 
@@ -73,6 +85,7 @@ def serve(
       treering serve ~/sessions
       treering serve --port 0 --read-only
       treering serve --open
+      treering serve postgresql://db/agents --advertise http://10.0.0.5:8765 --peer 10.0.0.0/24 --cluster-secret-file s
       curl localhost:8765/v1/sessions
     """
     home = Home.at(root)
@@ -88,10 +101,12 @@ def serve(
     if (ssl_certfile is None) != (ssl_keyfile is None):
         raise InvalidInput("TLS needs both --ssl-certfile and --ssl-keyfile")
     certificate = None if ssl_certfile is None or ssl_keyfile is None else (ssl_certfile, ssl_keyfile)
+    cluster = _cluster(advertise, peer, cluster_secret_file)
     run(
         _serve,
         home,
         tokens,
+        cluster,
         (host, port, uds),
         opens,
         (read_only, is_private, root_path, allowed_host, allow_origin),
@@ -104,6 +119,7 @@ def serve(
 async def _serve(
     home: Home,
     tokens: Tokens,
+    cluster: Cluster | None,
     place: tuple[str, int, Path | None],
     opens: bool,
     options: tuple[bool, bool, str, tuple[str, ...], tuple[str, ...]],
@@ -136,7 +152,9 @@ async def _serve(
             click.echo("no browser could be opened here: open the address yourself", err=True)
 
     _log_as_json()
-    async with SessionHost(home.root, settings=home.settings()) as sessions:
+    placement: Placement = "local" if cluster is None else "forward"
+    own_address = None if cluster is None else cluster.address
+    async with SessionHost(home.root, settings=home.settings(), placement=placement, address=own_address) as sessions:
         application = app(
             sessions,
             tokens=tokens,
@@ -144,6 +162,7 @@ async def _serve(
             read_only=read_only,
             allowed_hosts=[*LOOPBACK, _shown(host), *allowed_hosts],
             allow_origins=allow_origins,
+            cluster=cluster,
         )
         async with anyio.create_task_group() as tasks:
             if opens:
@@ -156,6 +175,22 @@ async def _serve(
                 certificate=certificate,
                 started=say_started,
             )
+
+
+def _cluster(address: str | None, peers: tuple[str, ...], secret_file: Path | None) -> Cluster | None:
+    """Return what a server knows of the other hosts; None if it is alone.
+
+    Raises:
+        InvalidInput: One of the options is missing that belong together, or one is of no use.
+        OSError: The file cannot be read.
+    """
+    from ...server.cluster.peers import Cluster
+
+    if address is None and not peers and secret_file is None:
+        return None
+    if address is None or not peers or secret_file is None:
+        raise InvalidInput("a server of several needs --advertise, --peer and --cluster-secret-file: give all three")
+    return Cluster(address, secret_file.read_bytes().strip(), peers)
 
 
 def _shown(host: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 from random import Random
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from ...actors.agents.agent import AgentSession
 from ...actors.agents.events import Turn as TakenTurn
@@ -157,18 +160,25 @@ class Job:
     def _handler(self, name: str) -> Handler:
         async def handle(arguments: dict[str, JSON]) -> ToolOutput:
             call = self._calls[name].popleft()
+            began = self._pace()
             await self._pace.sleep(call.seconds)
             if name == "task":
-                return await self._delegate(str(arguments["agent"]), str(arguments["prompt"]))
+                report = await self._delegate(str(arguments["agent"]), str(arguments["prompt"]))
+                return replace(report, duration_ms=self._taken_ms(began))
             if call.reason is not None:
                 self._waiting.append(call)
                 raise Suspend(self._words.fill(call.reason))
-            output = self._words.fill(call.output)
+            output, taken_ms = self._words.fill(call.output), self._taken_ms(began)
             if call.exit_code is None:
-                return ToolOutput(output)
-            return ToolOutput(output, is_error=True, error=f"exit code {call.exit_code}", exit_code=call.exit_code)
+                return ToolOutput(output, duration_ms=taken_ms)
+            error = f"exit code {call.exit_code}"
+            return ToolOutput(output, is_error=True, error=error, exit_code=call.exit_code, duration_ms=taken_ms)
 
         return handle
+
+    def _taken_ms(self, began: datetime) -> float:
+        """Return how long ago something began in the time of the demo, which runs faster at first."""
+        return (self._pace() - began).total_seconds() * 1000
 
     async def _delegate(self, name: str, prompt: str) -> ToolOutput:
         session = await self._hire(name, self._session)

@@ -35,9 +35,10 @@ class Incoming:
     Attributes:
         headers: Its headers, by their names in lower case.
         scope: What ASGI says of it.
+        whole: The bytes of its body, once it was read as a whole.
     """
 
-    __slots__ = ("_left", "_limits", "_receive", "headers", "scope")
+    __slots__ = ("_left", "_limits", "_receive", "headers", "scope", "whole")
 
     def __init__(self, scope: Scope, receive: Receive, limits: ServerLimits) -> None:
         self.scope = scope
@@ -45,6 +46,7 @@ class Incoming:
         self._receive = receive
         self._limits = limits
         self._left = 0
+        self.whole: bytes | None = None
 
     def request(self) -> Request:
         """Return the request as starlette sees it, for what is asked of it seldom."""
@@ -127,6 +129,7 @@ class Incoming:
             body = bytes(whole["body"])
             if len(body) > self._left:
                 raise TooLarge(_BODY_TOO_LARGE)
+        self.whole = body
         if kind is None:
             if body.strip() not in (b"", b"{}"):
                 raise Malformed("this request takes no body")

@@ -44,6 +44,11 @@ class Address(Struct, frozen=True):
     asynchronous: bool
     place: str
 
+    @property
+    def application(self) -> str:
+        """The name of our connections on the server, by which those for one schema can be told from others."""
+        return f"treering:{self.schema}"
+
 
 def parse_address(url: str) -> Address:
     """Read a URL.

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 from psycopg import Copy
 from psycopg.abc import PQGen, Query
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from ...events.errors import HostClosed, InvalidInput, TreeringError, UnsupportedVersion
@@ -26,6 +27,9 @@ T = TypeVar("T")
 
 ANSWER_S = 30.0
 """The longest time in seconds for which the answer to a statement is waited for."""
+
+MIGRATION_S = 3600.0
+"""The longest time in seconds for which a migration is waited for, one's own or that of another host."""
 
 SERVER_VERSION_MIN = 13
 """The oldest version of PostgreSQL that has what the statements need."""
@@ -53,20 +57,22 @@ class _NotingCursor(psycopg.Cursor[TupleRow]):
             yield copy
 
     def _note(self, query: Query) -> None:
-        if isinstance(self.connection, _BoundedConnection):
+        if isinstance(self.connection, BoundedConnection):
             self.connection.asked = query
 
 
-class _BoundedConnection(psycopg.Connection[TupleRow]):
+class BoundedConnection(psycopg.Connection[TupleRow]):
     """A connection that gives up when the server does not answer.
 
     Attributes:
         asked: The last statement that was sent.
         answer_s: For how many seconds an answer is waited for, at most `ANSWER_S`.
+        is_migrating: Whether an answer is waited for as long as a migration may take instead.
     """
 
     asked: Query = b""
     answer_s = math.inf
+    is_migrating = False
 
     def wait(self, gen: PQGen[T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
         """Wait for an answer, but not for ever.
@@ -74,7 +80,8 @@ class _BoundedConnection(psycopg.Connection[TupleRow]):
         Raises:
             OperationalError: There was none; the connection is of no use any more.
         """
-        return super().wait(gen, interval, min(ANSWER_S, self.answer_s) if timeout is None else timeout)
+        answer_s = MIGRATION_S if self.is_migrating else min(ANSWER_S, self.answer_s)
+        return super().wait(gen, interval, answer_s if timeout is None else timeout)
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -90,13 +97,14 @@ class Connections:
         address: The database.
 
     Attributes:
-        restored: How often the database was said to be restored from a backup, when this program connected first.
+        restored: How often the database was said to be restored from a backup, when this program connected last.
         names: The names of statements, for messages.
     """
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._idle: list[_BoundedConnection] = []
+        self._connect_s = conninfo_to_dict(address.conninfo).get("connect_timeout", _CONNECT_S)
+        self._idle: list[BoundedConnection] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._checking = threading.Lock()
@@ -156,25 +164,13 @@ class Connections:
         with self.use() as connection:
             return question(connection)
 
-    def open(self) -> _BoundedConnection:
-        """Return a new connection, which the caller closes.
+    def open(self) -> BoundedConnection:
+        """Return a new connection to a database that was looked at and is up to date; the caller closes it.
 
         Raises:
             StoreUnavailable: The server cannot be reached.
         """
-        if self._closed:
-            raise HostClosed("this store was closed: make another one")
-        try:
-            connection = _BoundedConnection.connect(
-                self.address.conninfo,
-                autocommit=True,
-                connect_timeout=_CONNECT_S,
-                application_name="treering",
-                client_encoding="utf8",
-                cursor_factory=_NotingCursor,
-            )
-        except psycopg.Error as error:
-            raise told_connecting(error, self.address.place) from error
+        connection = self.connect()
         try:
             self._check(connection)
         except psycopg.Error as error:
@@ -184,6 +180,26 @@ class Connections:
             connection.close()
             raise
         return connection
+
+    def connect(self) -> BoundedConnection:
+        """Return a new connection to a database whatever its state is; the caller closes it.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached.
+        """
+        if self._closed:
+            raise HostClosed("this store was closed: make another one")
+        try:
+            return BoundedConnection.connect(
+                self.address.conninfo,
+                autocommit=True,
+                connect_timeout=self._connect_s,
+                application_name=self.address.application,
+                client_encoding="utf8",
+                cursor_factory=_NotingCursor,
+            )
+        except psycopg.Error as error:
+            raise told_connecting(error, self.address.place) from error
 
     def told(self, error: psycopg.Error) -> TreeringError:
         """Return the error of the tree for one of the driver; it holds the place, and never a password."""
@@ -200,7 +216,7 @@ class Connections:
         for each in idle:
             each.close()
 
-    def _take(self) -> _BoundedConnection:
+    def _take(self) -> BoundedConnection:
         with self._lock:
             while self._idle:
                 connection = self._idle.pop()
@@ -209,7 +225,7 @@ class Connections:
                 connection.close()
         return self.open()
 
-    def _give_back(self, connection: _BoundedConnection) -> None:
+    def _give_back(self, connection: BoundedConnection) -> None:
         idle = psycopg.pq.TransactionStatus.IDLE
         if connection.closed or self._closed or connection.info.transaction_status != idle:
             connection.close()
@@ -217,32 +233,42 @@ class Connections:
         with self._lock:
             self._idle.append(connection)
 
-    def _check(self, connection: Connection) -> None:
-        """Look once at what the server is, and bring its schema up to date."""
+    def _check(self, connection: BoundedConnection) -> None:
+        """Look once at what the server is, and bring its schema up to date; each time, at how often it was restored."""
         with self._checking:
-            if self._checked:
-                return
-            address = self.address
-            if connection.info.server_version < SERVER_VERSION_MIN * 10_000:
-                raise UnsupportedVersion(
-                    f"{address.place}: the server is PostgreSQL {connection.info.server_version // 10_000}, and "
-                    f"{SERVER_VERSION_MIN} is the oldest that serves: use that or a newer one"
-                )
-            (encoding, commit) = _one(
-                connection, "select current_setting('server_encoding'), current_setting('synchronous_commit')"
+            if not self._checked:
+                self._check_server(connection)
+                connection.is_migrating = True
+                migrate(connection, self.address)
+                connection.is_migrating = False
+                self._checked = True
+            (self.restored,) = _one(connection, b'select restored from "%s".meta' % self.address.schema.encode())
+
+    def _check_server(self, connection: Connection) -> None:
+        """Refuse a server that cannot hold sessions, or would lose some.
+
+        Raises:
+            UnsupportedVersion: It is too old.
+            InvalidInput: The database has another encoding, or the server does not flush.
+        """
+        address = self.address
+        if connection.info.server_version < SERVER_VERSION_MIN * 10_000:
+            raise UnsupportedVersion(
+                f"{address.place}: the server is PostgreSQL {connection.info.server_version // 10_000}, and "
+                f"{SERVER_VERSION_MIN} is the oldest that serves: use that or a newer one"
             )
-            if encoding != "UTF8":
-                raise InvalidInput(
-                    f"{address.place}: the database has the encoding {encoding}: create one with encoding UTF8"
-                )
-            if commit == "off" and not address.asynchronous:
-                raise InvalidInput(
-                    f"{address.place}: the server acknowledges commits before they are on disk "
-                    f"(synchronous_commit is off): turn it on, or give '?synchronous_commit=off' to accept the loss"
-                )
-            migrate(connection, address)
-            (self.restored,) = _one(connection, b'select restored from "%s".meta' % address.schema.encode())
-            self._checked = True
+        (encoding, commit) = _one(
+            connection, "select current_setting('server_encoding'), current_setting('synchronous_commit')"
+        )
+        if encoding != "UTF8":
+            raise InvalidInput(
+                f"{address.place}: the database has the encoding {encoding}: create one with encoding UTF8"
+            )
+        if commit == "off" and not address.asynchronous:
+            raise InvalidInput(
+                f"{address.place}: the server acknowledges commits before they are on disk "
+                f"(synchronous_commit is off): turn it on, or give '?synchronous_commit=off' to accept the loss"
+            )
 
 
 def _one(connection: Connection, query: bytes | str) -> TupleRow:

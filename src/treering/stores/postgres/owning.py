@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from ...events.dialects.detect import detect
-from ...events.errors import LeaseLost, SessionLocked, StoreUnavailable
+from ...events.errors import LeaseLost, ReadOnly, SessionLocked, StoreUnavailable
 from ...events.stores.base import Cursor, Lease, Ref
+from ...events.stores.hosts import HostRow
 from ...events.telemetry import logger
 from .connections import Connections
 from .schema import Connection
@@ -58,18 +60,26 @@ class Holdings:
 
     Attributes:
         owner: The name of this store in the rows of its logs.
+        name: The name of this host, for people.
+        address: Where this host answers requests, for other hosts; None if it does not.
+        announced: Whether this store is a host even while it holds nothing.
+        draining: Whether this host was told to take no more logs, when it last renewed.
     """
 
     def __init__(self, connections: Connections, statements: Statements) -> None:
         self._connections = connections
         self._statements = statements
         self._held: dict[Ref, Held] = {}
+        self._alive_until = float("-inf")
         self._is_known = False  # whether the database may have a row of this host
         # Several tries to renew fit into a lease, and none waits behind an acquisition for longer.
         self._answer_s = max(connections.address.lease_s / 3, _ANSWER_LEAST_S)
         self._lock = threading.Lock()
         self.owner = uuid.uuid4().hex
         self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.address: str | None = None
+        self.announced = False
+        self.draining = False
 
     # -- on any thread, without waiting
 
@@ -84,7 +94,23 @@ class Holdings:
         if held is not None and held.lease.epoch == lease.epoch:
             held.doubtful = True
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether this host counts as alive for sure: its clock began to count before the server's did."""
+        return time.monotonic() < self._alive_until
+
+    def holds(self, lease: Lease) -> bool:
+        """Return whether a lease is not known to be over."""
+        held = self._held.get(lease.ref)
+        return held is not None and held.lease.epoch == lease.epoch
+
     # -- in a worker thread
+
+    def confirm(self, lease: Lease) -> bool:
+        """Return whether a lease holds for sure; renew all of them if this host may count as dead."""
+        if not self.is_alive:
+            self.renew([lease])
+        return self.holds(lease)
 
     def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`."""
@@ -94,21 +120,33 @@ class Holdings:
                 for ref in refs
                 if ref in self._held
             }
-            for _ in range(_TRIES_MAX):
-                wanted = [ref for ref in dict.fromkeys(refs) if ref not in found]
-                if not wanted:
-                    break
+            try:
+                self._acquire_all(connection, refs, owner, found)
+            except BaseException:
+                for ref, each in found.items():
+                    if isinstance(each, Lease):  # what the database keeps of it goes with the next renewal
+                        self._held.pop(ref, None)
+                raise
+            return [found.get(ref) or SessionLocked(f"{ref} keeps changing hands: try again", left_s=0) for ref in refs]
+
+    def _acquire_all(
+        self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
+    ) -> None:
+        for _ in range(_TRIES_MAX):
+            wanted = [ref for ref in dict.fromkeys(refs) if ref not in found]
+            if wanted:
                 self._acquire(connection, wanted, owner, found)
-            locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
-            if locked:
-                self._end_unfinished(connection, locked, found)
-            return [found.get(ref) or _changing_hands(ref) for ref in refs]
+        locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
+        if locked:
+            self._end_unfinished(connection, locked, found)
 
     def _acquire(
         self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
     ) -> None:
-        self._is_known = True
+        began, self._is_known = time.monotonic(), True
         rows = connection.execute(self._statements.acquire, {**self._me(), "refs": list(refs)}).fetchall()
+        half_s = self._connections.address.lease_s / 2  # the statement leaves the row alone if as much is left
+        self._alive_until = max(self._alive_until, began + half_s)
         try:
             for ref, epoch, history, head, header in rows:
                 if header is None:
@@ -123,12 +161,13 @@ class Holdings:
             raise
         if len(rows) < len(refs):
             missing = [ref for ref in refs if ref not in found]
-            for ref, name, _, left_s in connection.execute(self._statements.holders, {"refs": missing}):
+            for ref, name, address, left_s in connection.execute(self._statements.holders, {"refs": missing}):
                 found[ref] = SessionLocked(
                     f"{ref} is owned by the host {name} for {max(left_s, 0):.0f} s more, or as long as it lives: "
                     f"read it, or wait",
                     host=name,
                     left_s=left_s,
+                    address=address,
                 )
 
     def _end_unfinished(
@@ -142,7 +181,7 @@ class Holdings:
 
     def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Renew the lease on all logs; see `Store.renew`."""
-        if not leases:
+        if not (leases or self.announced):
             return []
         with self._lock, self._connections.use(self._answer_s) as connection:
             before = {ref: held.epoch for ref, held in self._held.items()}
@@ -156,15 +195,31 @@ class Holdings:
             strays = [(ref, epoch) for ref, epoch in epochs.items() if ref not in self._held]
             if strays:  # acquired or released by a statement whose answer did not arrive
                 self._give_up(connection, strays)
-            return [self._is_held(lease) for lease in leases]
+            return [self.holds(lease) for lease in leases]
 
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
-        self._is_known = True
-        return dict(connection.execute(self._statements.renew, self._me()).fetchall())
+        began, self._is_known = time.monotonic(), True
+        rows = connection.execute(self._statements.renew, self._me()).fetchall()
+        self._alive_until = began + self._connections.address.lease_s
+        self.draining = any(draining for draining, _, _ in rows)
+        return {ref: epoch for _, ref, epoch in rows if ref is not None}
 
     def _me(self) -> dict[str, object]:
-        return {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s}
+        lease_s = self._connections.address.lease_s
+        return {"owner": self.owner, "name": self.name, "address": self.address, "lease_s": lease_s}
+
+    def hosts(self) -> list[HostRow]:
+        """Return the hosts; see `Hosts.hosts`."""
+        with self._connections.use() as connection:
+            rows = connection.execute(self._statements.hosts).fetchall()
+        names = HostRow.__struct_fields__
+        return [HostRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def drain(self, name: str) -> bool:
+        """Tell a host to take no more logs; see `Hosts.drain`."""
+        with self._connections.use() as connection:
+            return connection.execute(self._statements.drain, {"name": name}).fetchone() is not None
 
     def release(self, leases: Sequence[Lease]) -> None:
         """Release leases; see `Store.release`.
@@ -172,7 +227,7 @@ class Holdings:
         If the server does not answer, the next renewal releases them, or they end with this host.
         """
         with self._lock:
-            ours = [(lease.ref, self._held.pop(lease.ref).epoch) for lease in leases if self._is_held(lease)]
+            ours = [(lease.ref, self._held.pop(lease.ref).epoch) for lease in leases if self.holds(lease)]
             if not ours:
                 return
             try:
@@ -194,12 +249,20 @@ class Holdings:
         return None if row is None else f"the host {row[1]}"
 
     def leave(self) -> None:
-        """Release everything at once, and end being a host."""
+        """Release everything at once, and end being a host; if the server does not answer, the lease ends by itself."""
         with self._lock:
+            left = len(self._held)
             self._held.clear()
-            if self._is_known:
-                with self._connections.use() as connection:
+            if not self._is_known:
+                return
+            try:
+                with self._connections.use(self._answer_s) as connection:
                     connection.execute(self._statements.leave, {"owner": self.owner})
+            except StoreUnavailable as error:
+                logger().warning("release_failed", refs=left, error=str(error))
+            except ReadOnly as error:  # who may not write holds nothing, unless the server became a standby
+                if left:
+                    logger().warning("release_failed", refs=left, error=str(error))
 
     def resolve(self, lease: Lease) -> Cursor:
         """Return the present end of a log, after which no earlier statement of ours can change it.
@@ -242,7 +305,7 @@ class Holdings:
     def forget(self, lease: Lease) -> None:
         """Note that a lease has ended with its log."""
         with self._lock:
-            if self._is_held(lease):
+            if self.holds(lease):
                 del self._held[lease.ref]
 
     def over(self, lease: Lease) -> LeaseLost:
@@ -256,10 +319,6 @@ class Holdings:
         """Return a place in a log."""
         return Cursor(f"{self._connections.restored}.{history}", head)
 
-    def _is_held(self, lease: Lease) -> bool:
-        held = self._held.get(lease.ref)
-        return held is not None and held.lease.epoch == lease.epoch
-
 
 def history_of(generation: str, restored: int) -> int:
     """Return the number of a history from the generation of a cursor; one that no log has if it is another's."""
@@ -267,7 +326,3 @@ def history_of(generation: str, restored: int) -> int:
     if before != str(restored) or not number.isascii() or not number.isdigit() or len(number) > 18:
         return -1
     return int(number)
-
-
-def _changing_hands(ref: Ref) -> SessionLocked:
-    return SessionLocked(f"{ref} keeps changing hands: try again", left_s=0)

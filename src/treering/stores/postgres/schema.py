@@ -5,11 +5,13 @@ writing safe is the epoch in the log's row, which grows with each change of hand
 number that a log gets when it is begun or replaced, so that lines of two histories never mix.
 
 Migrations go forward only. The first host that finds an older schema runs those that are missing, under a lock, each in
-a transaction of its own.
+a transaction of its own. Hosts of the version before go on meanwhile and afterwards, until they are restarted: a
+migration must leave what their statements need.
 """
 
 from __future__ import annotations
 
+import time
 from typing import LiteralString, TypeAlias
 
 import psycopg
@@ -18,7 +20,7 @@ from psycopg import errors as refusals
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from ...events.errors import InvalidInput, ReadOnly, UnsupportedVersion
+from ...events.errors import InvalidInput, ReadOnly, StoreUnavailable, UnsupportedVersion
 from .address import Address
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
@@ -26,6 +28,15 @@ Cursor: TypeAlias = psycopg.Cursor[TupleRow]
 
 LOCK = 0x7472_6565_7269_6E67
 """The advisory lock under which schemas are changed."""
+
+LOCK_S = 2
+"""The longest time in seconds for which a migration waits for a lock on a table before it lets others pass."""
+
+TRIES_MAX = 30
+"""How often a migration is tried that waits for a lock on a table."""
+
+BETWEEN_TRIES_S = 0.5
+"""How long others are let pass before the next try, in seconds."""
 
 _TABLES: LiteralString = """
 create table {s}.meta (one boolean primary key default true check (one), version integer not null,
@@ -179,12 +190,20 @@ def _rows(cursor: Cursor, schema: str) -> None:
         )
 
 
+def _hosts(cursor: Cursor, schema: str) -> None:
+    cursor.execute(
+        sql.SQL("alter table {}.hosts add column renewed timestamptz not null default now()").format(
+            sql.Identifier(schema)
+        )
+    )
+
+
 def _texts(cursor: Cursor, schema: str) -> None:
     """Make the index of a search, which is empty until somebody asks for it."""
     cursor.execute(sql.SQL(_TEXTS).format(s=sql.Identifier(schema)))
 
 
-MIGRATIONS = (_first, _inbox, _rows, _texts)
+MIGRATIONS = (_first, _inbox, _rows, _hosts, _texts)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)
@@ -232,12 +251,9 @@ def migrate(connection: Connection, address: Address) -> SchemaStatus:
         ReadOnly: The role may not, or the server is a standby.
     """
     found = status(connection, address)
-    if found.version == VERSION:
-        return found
     try:
-        # A session's lock would outlive the transaction behind a pooler, so each step takes it anew.
-        while (found := _step(connection, address)).version < VERSION:
-            pass
+        while found.version < VERSION:
+            found = _retried_step(connection, address)
     except (refusals.InsufficientPrivilege, refusals.ReadOnlySqlTransaction) as error:
         raise ReadOnly(
             f"{address.place}: schema {address.schema!r} has version {found.version}, this program needs {VERSION}, "
@@ -252,10 +268,34 @@ def migrate(connection: Connection, address: Address) -> SchemaStatus:
     return found
 
 
+def _retried_step(connection: Connection, address: Address) -> SchemaStatus:
+    """Run the next migration, again and again if others hold locks on the tables.
+
+    Raises:
+        StoreUnavailable: They do not let go of them.
+    """
+    for _ in range(TRIES_MAX):
+        try:
+            return _step(connection, address)
+        except refusals.LockNotAvailable:
+            time.sleep(BETWEEN_TRIES_S)
+    raise StoreUnavailable(
+        f"{address.place}: the tables of schema {address.schema!r} could not be changed in {TRIES_MAX} tries, since "
+        f"others hold locks on them: look for long transactions in pg_stat_activity, and try again"
+    )
+
+
 def _step(connection: Connection, address: Address) -> SchemaStatus:
-    """Run the next migration, if one is missing, and return the state after it."""
+    """Run the next migration, if one is missing, and return the state after it.
+
+    Raises:
+        LockNotAvailable: Another transaction holds a lock on the tables.
+    """
     with connection.transaction(), connection.cursor() as cursor:
+        # A session's lock would outlive the transaction behind a pooler, so each step takes it anew.
         cursor.execute("select pg_advisory_xact_lock(%s)", [LOCK])
+        # Whoever waits for a lock on a table makes all others wait behind it: appends must not stand still for long.
+        cursor.execute("select set_config('lock_timeout', %s, true)", [f"{LOCK_S}s"])
         found = status(connection, address)
         if found.version >= VERSION:
             return found

@@ -31,8 +31,10 @@ select n, history, head from moved, told
 # host's own lease is renewed on the way if much of it has passed, by the server's clock.
 _ACQUIRE = """
 with me as (
-    insert into {s}.hosts as h (id, name, until) values (%(owner)s, %(name)s, now() + %(lease_s)s * interval '1 second')
-    on conflict (id) do update set until = excluded.until where h.until < now() + %(lease_s)s * interval '0.5 seconds'
+    insert into {s}.hosts as h (id, name, address, until)
+    values (%(owner)s, %(name)s, %(address)s, now() + %(lease_s)s * interval '1 second')
+    on conflict (id) do update set until = excluded.until, renewed = excluded.renewed
+        where h.until < now() + %(lease_s)s * interval '0.5 seconds'
 ), unlocked as (select ref from {s}.logs where ref = any(%(refs)s) for update skip locked)
 insert into {s}.logs as l (ref, owner, epoch)
 select r, %(owner)s, nextval('{s}.epochs') from unnest(%(refs)s::text[]) r
@@ -58,12 +60,29 @@ where l.ref = any(%(refs)s) and (h.until is null or h.until <= now())
 """
 
 _RENEW = """
-with me as (
-    insert into {s}.hosts (id, name, until) values (%(owner)s, %(name)s, now() + %(lease_s)s * interval '1 second')
-    on conflict (id) do update set until = excluded.until returning id
+with old as (
+    delete from {s}.hosts h
+    where until < now() - interval '1 hour' and id <> %(owner)s
+        and not exists (select from {s}.logs l where l.owner = h.id)
+), me as (
+    insert into {s}.hosts (id, name, address, until, renewed)
+    values (%(owner)s, %(name)s, %(address)s, now() + %(lease_s)s * interval '1 second', now())
+    on conflict (id) do update set address = excluded.address, until = excluded.until, renewed = excluded.renewed
+    returning id, draining
 )
-select l.ref, l.epoch from me join {s}.logs l on l.owner = me.id
+select me.draining, l.ref, l.epoch from me left join {s}.logs l on l.owner = me.id
 """
+
+_HOSTS = """
+select h.name, h.address, coalesce(l.count, 0), extract(epoch from now() - h.renewed)::float8,
+    extract(epoch from h.until - now())::float8, h.draining
+from {s}.hosts h left join (
+    select owner, count(*) as count from {s}.logs where owner is not null and header is not null group by owner
+) l on l.owner = h.id
+order by h.name
+"""
+
+_DRAIN = "update {s}.hosts set draining = true where name = %(name)s and until > now() returning 1"
 
 _RELEASE = """
 with mine as (select * from unnest(%(refs)s::text[], %(epochs)s::int8[]) as m (ref, epoch)),
@@ -235,6 +254,8 @@ class Statements:
         self.holders = of(_HOLDERS)
         self.end_unfinished = of(_END_UNFINISHED)
         self.renew = of(_RENEW)
+        self.hosts = of(_HOSTS)
+        self.drain = of(_DRAIN)
         self.release = of(_RELEASE)
         self.leave = of(_LEAVE)
         self.fence = of(_FENCE)

@@ -13,8 +13,10 @@ from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo
 from ...events.stores.capabilities import KeepsRows, Leases, Watches, offered
 from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
+from ...events.stores.hosts import HostRow, Hosts
 from ...events.stores.inbox import Answer, Inbox, Letter
 from ...events.stores.search import FindsTexts, KeepsSearch
+from .acquiring import Acquirer
 from .address import parse_address
 from .catalog.finding import Finder
 from .catalog.row_statements import RowStatements
@@ -31,7 +33,7 @@ from .writing import Writer
 
 T = TypeVar("T")
 
-_DECLARED = (Inbox, Leases, Watches)
+_DECLARED = (Hosts, Inbox, Leases, Watches)
 
 
 class PostgresStore:
@@ -59,6 +61,7 @@ class PostgresStore:
         self._connections.names = statements.names
         channel = f"treering_{hashlib.sha256(self.address.schema.encode()).hexdigest()[:16]}"
         self._holdings = Holdings(self._connections, statements)
+        self._acquirer = Acquirer(self._holdings, self._offload)
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
         self._reader = Reader(self._connections, statements)
         self._writer = Writer(self._connections, self._holdings, statements, channel)
@@ -80,11 +83,11 @@ class PostgresStore:
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """See `Store.acquire`."""
         self._check(refs)
-        return await carried_out(self._offload, self._holdings.acquire, list(refs), owner) if refs else []
+        return await self._acquirer.acquire(list(refs), owner) if refs else []
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
-        return await carried_out(self._offload, self._holdings.renew, list(leases)) if leases else []
+        return await carried_out(self._offload, self._holdings.renew, list(leases))
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""
@@ -104,6 +107,36 @@ class PostgresStore:
     def wait_s(self) -> float:
         """See `Leases.wait_s`."""
         return self.address.wait_s
+
+    async def confirm(self, lease: Lease) -> bool:
+        """See `Leases.confirm`."""
+        if self._holdings.is_alive:
+            return self._holdings.holds(lease)
+        return await carried_out(self._offload, self._holdings.confirm, lease)
+
+    # -- hosts
+
+    @property
+    def host_name(self) -> str:
+        """See `Hosts.host_name`."""
+        return self._holdings.name
+
+    @property
+    def draining(self) -> bool:
+        """See `Hosts.draining`."""
+        return self._holdings.draining
+
+    def announce(self, address: str | None) -> None:
+        """See `Hosts.announce`."""
+        self._holdings.address, self._holdings.announced = address, True
+
+    def hosts(self) -> list[HostRow]:
+        """See `Hosts.hosts`."""
+        return self._holdings.hosts()
+
+    def drain(self, name: str) -> bool:
+        """See `Hosts.drain`."""
+        return self._holdings.drain(name)
 
     # -- writing
 

@@ -117,7 +117,7 @@ class Listener:
             await anyio.sleep_forever()
         if self._connection is None:
             try:
-                self._connection = await self._offload(self._connect)
+                await self._offload(self._connect)
             except StoreUnavailable:
                 await anyio.sleep(LOOK_S)
                 return
@@ -182,17 +182,21 @@ class Listener:
         rows = self._connections.ask(lambda connection: connection.execute(look, wanted).fetchall())
         found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
         for ref, *mark in rows:
-            found[ref] = tuple(mark)
+            found[ref] = (self._connections.restored, *mark)
         return found
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> None:
+        """Connect, in a thread whose answer nobody may be waiting for any more."""
         connection = self._connections.open()
         try:
             connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
         except psycopg.Error as error:
             connection.close()
             raise self._connections.told(error) from error
-        return connection
+        self._drop()  # what an earlier one made whose caller was cancelled
+        self._connection = connection
+        if self._closed:
+            self._drop()
 
     def reset(self) -> None:
         """Listen anew, since the connection does not tell what it should."""

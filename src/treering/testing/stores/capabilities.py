@@ -169,6 +169,7 @@ class Leasing(StoreCase):
         await writer.append(line(1))
         assert await to_thread.run_sync(leases.holder, self.ref("a"))
         assert await to_thread.run_sync(leases.holder, self.ref("b")) is None
+        assert await leases.confirm(writer.lease)
         await store.release([writer.lease])
         assert await to_thread.run_sync(leases.holder, self.ref("a")) is None
 

@@ -26,6 +26,7 @@ export function Doing({ row }) {
   if (state.state === "error") {
     return html`<span class="doing is-bad clip">
       ${tool && html`<b class="mono">${tool.name}</b> `}<bdi>${state.error}</bdi>
+      ${state.line && state.line !== state.error && html` <bdi class="soft">${state.line}</bdi>`}
     </span>`;
   }
   if (tool && (state.state === "working" || state.state === "waits")) {

@@ -1,6 +1,7 @@
 /** Agents as a list: who needs somebody first, sub-agents under their parents, folded above five. Pure. */
 
 import { stateGroup, stateRank } from "./state.js";
+import { sortable } from "./time.js";
 
 const FOLD_ABOVE = 5;
 const TROUBLED = 2;
@@ -36,7 +37,7 @@ export function family(now, read, groups) {
  */
 export function arrange(rows) {
   const byId = new Map(
-    rows.map((row) => [row.id, { row, children: [], failed: 0, rank: rankOf(row), changed: row.last_entry }]),
+    rows.map((row) => [row.id, { row, children: [], failed: 0, rank: rankOf(row), changed: sortable(row.last_entry) }]),
   );
   const roots = [];
   for (const each of byId.values()) {

@@ -1,6 +1,7 @@
 /** What rows ask beyond their entry: bodies, sub-agents, the other branches, what a compaction summed up. */
 
 import { isSaid } from "./session-rows.js";
+import { sortable } from "./time.js";
 
 /** Results up to this size are there while they are folded, so that the browser's search finds them. */
 export const FOUND_BYTES_MAX = 8_000;
@@ -107,7 +108,7 @@ export class SessionView {
     const before = this.#children;
     const rows = [...this.app.directory.rows.values()].filter((row) => row.parent_session === this.session);
     this.#children = Map.groupBy(
-      rows.toSorted((a, b) => a.created.localeCompare(b.created)),
+      rows.toSorted((a, b) => (sortable(a.created) < sortable(b.created) ? -1 : 1)),
       (row) => row.parent_entry,
     );
     for (const [entry, children] of this.#children) {

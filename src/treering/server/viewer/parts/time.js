@@ -22,6 +22,14 @@ export function millis(at) {
   return typeof at === "number" ? at : Date.parse(at);
 }
 
+/**
+ * A time of the server as a text that sorts like the times do: finer than milliseconds, and of a whole second, too,
+ * which has no fraction.
+ */
+export function sortable(at) {
+  return at.includes(".") ? at : at.replace("Z", ".000000Z");
+}
+
 /** "14:02", or "14:02:11" with seconds. */
 export function clock(at, seconds = false) {
   return (seconds ? SECONDS : CLOCK).format(millis(at));

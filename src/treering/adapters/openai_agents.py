@@ -1,0 +1,144 @@
+"""Sessions for OpenAI's Agents SDK.
+
+    from agents import Agent, Runner
+    from treering.adapters.openai_agents import TreeringSession
+
+    session = TreeringSession("support-42", "~/sessions")
+    await Runner.run(agent, "Where is my parcel?", session=session)
+
+An item is one message; see `treering.adapters.responses`. What the SDK takes back (`pop_item`, when a turn failed) and
+clears stays in the tree, on a branch of its own. It needs the extra `openai-agents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ..actors.host.host import SessionHost
+from ..actors.session.session import Session
+from ..events.errors import ExtraMissing
+from ..projections.context import ContextMessage
+from .hosting import Hosting, HostOrRoot
+from .responses import items_of, message_of
+
+try:
+    from agents.memory import SessionSettings
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+except ModuleNotFoundError as error:
+    if error.name not in ("agents", "agents.memory"):
+        raise
+    raise ExtraMissing("sessions for it need OpenAI's Agents SDK: pip install 'treering[openai-agents]'") from error
+
+if TYPE_CHECKING:
+    from agents.items import TResponseInputItem
+
+__all__ = ["TreeringSession"]
+
+T = TypeVar("T")
+
+
+class TreeringSession:
+    """A conversation of the Agents SDK in a treering session, which its id names as a key.
+
+    It may be used in any event loop and any thread, and so may others with the same id and host: all see the same
+    items. Programs that use the host directly find it by `host.find_by_key(session_id)`.
+
+    Args:
+        session_id: Any name of up to 1 KiB, such as "user:42".
+        host: An open host, or a root: a directory or a URL. Objects with the same root share one host.
+        session_settings: The SDK's: `SessionSettings(limit=50)` gives an agent only the last 50 items; a dict of its
+            fields will do.
+
+    Raises:
+        InvalidInput: The host is none. An id that is no key is refused at first use, as `InvalidSessionId`.
+    """
+
+    def __init__(
+        self, session_id: str, host: HostOrRoot, *, session_settings: SessionSettings | dict[str, Any] | None = None
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings: SessionSettings | None = (
+            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
+        )
+        self._hosting = Hosting(host)
+
+    def __repr__(self) -> str:
+        return f"TreeringSession({self.session_id!r}, {self._hosting!r})"
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """Return the items that the context shows, oldest first.
+
+        Args:
+            limit: Return only so many of the last ones; None for what the session's settings say.
+
+        Raises:
+            TreeringError: The session cannot be read; see `SessionHost.get_or_create`.
+        """
+        most = resolve_session_limit(limit, self.session_settings)
+
+        async def read(session: Session) -> list[TResponseInputItem]:
+            found: list[TResponseInputItem] = []
+            for each in reversed((await session.context()).messages):
+                if most is not None and len(found) >= most:
+                    break
+                found += reversed(_items(each))
+            found.reverse()
+            return found if most is None else found[max(0, len(found) - most) :]
+
+        return await self._with_session(read)
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Append items, all of them or none.
+
+        Raises:
+            InvalidEntry: An item is no JSON object; nothing was written.
+            TreeringError: The write failed; see `Session.append`.
+        """
+        messages = [message_of(cast("dict[str, object]", item)) for item in items]  # the SDK types them by kind
+        if messages:
+            await self._with_session(lambda session: session.append_many(messages))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take back the last item and return it, or None if there is none; it stays readable on its branch.
+
+        Raises:
+            TreeringError: The session cannot be read or written.
+        """
+
+        async def pop(session: Session) -> TResponseInputItem | None:
+            messages = (await session.context()).messages
+            if not messages:
+                return None
+            last = messages[-1]
+            *kept, item = _items(last)
+            entry = await session.entry(last.entry_id)
+            above = None if entry is None else entry.parent_id
+            if kept:  # something else wrote several items as one message
+                rest = [message_of(cast("dict[str, object]", each)) for each in kept]
+                await session.append_many(rest, below=above)
+            elif above is None:
+                await session.reset_leaf()
+            else:
+                await session.branch(above)
+            return item
+
+        return await self._with_session(pop)
+
+    async def clear_session(self) -> None:
+        """Begin anew with no items; the former ones stay readable on their branch.
+
+        Raises:
+            TreeringError: The move could not be recorded.
+        """
+        await self._with_session(lambda session: session.reset_leaf())
+
+    async def _with_session(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        async def run(host: SessionHost) -> T:
+            return await work(await host.get_or_create(self.session_id))
+
+        return await self._hosting.run(run)
+
+
+def _items(message: ContextMessage) -> list[TResponseInputItem]:
+    return cast("list[TResponseInputItem]", items_of(message.message))  # an item that was read is one of the SDK's

@@ -1,0 +1,159 @@
+"""Commands for operators of a database of sessions: look at it, migrate it, grant rights, note a restored backup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from ...events.arguments import scheme_of
+from ...events.errors import ExtraMissing, InvalidInput
+from ...events.texts import counted
+from ..home import Home
+from ..options import json_option, quiet_option
+from ..output import echo_json, line, show, tell
+
+if TYPE_CHECKING:
+    from ...stores.postgres.administration import Administration, DatabaseStatus
+
+_root_option = click.option(
+    "--root", metavar="URL", help="The address, such as postgresql://user@host/database; by default TREERING_ROOT."
+)
+
+
+def _administration(root: str | None) -> Administration:
+    """Return the operators' side of the database that is the root.
+
+    Raises:
+        InvalidInput: The root is another place.
+        ExtraMissing: The driver is not installed.
+    """
+    home = Home.at(root)
+    if scheme_of(home.root) not in ("postgres", "postgresql"):
+        raise InvalidInput(
+            f"{home.place} is no database: give an address, such as --root postgresql://user@host/database, also by "
+            f"TREERING_ROOT"
+        )
+    try:
+        from ...stores.postgres.administration import Administration
+    except ModuleNotFoundError as error:
+        raise ExtraMissing("a database needs the package psycopg: pip install 'treering[postgres]'") from error
+    return Administration(home.root)
+
+
+@click.group()
+def postgres() -> None:
+    """Look after a PostgreSQL database of sessions.
+
+    \b
+    Examples:
+      treering postgres status --root postgresql://user@host/database
+      treering postgres migrate
+      treering postgres grants | psql
+    """
+
+
+@postgres.command()
+@json_option
+@_root_option
+def status(as_json: bool, root: str | None) -> None:
+    """Show the state of the server, of the schema, and the hosts that are alive.
+
+    \b
+    Examples:
+      treering postgres status
+      treering postgres status --json | jq .version
+    """
+    found = _administration(root).status()
+    show(found, _lines(found), as_json=as_json)
+
+
+def _lines(found: DatabaseStatus) -> Iterator[str]:
+    if not found.version:
+        version = "there is none yet: treering postgres migrate makes it"
+    elif found.version < found.newest:
+        version = f"version {found.version}; {found.newest} is the newest: treering postgres migrate changes it"
+    elif found.version > found.newest:
+        version = f"version {found.version}, of a newer program than this one, which knows {found.newest}"
+    else:
+        version = f"version {found.version}, the newest"
+    commits = f"synchronous_commit is {found.synchronous_commit}"
+    details = (
+        ("place", found.place),
+        ("role", found.role),
+        ("server", f"PostgreSQL {found.server}, {'a standby' if found.standby else 'takes writes'}"),
+        ("commits", commits + (f", and waits for {found.standbys}" if found.standbys else "")),
+        ("schema", f"{found.schema}, {version}"),
+        ("restored", "never" if not found.restored else counted(found.restored, "time")),
+        ("size", f"{found.bytes:,} bytes"),
+        *(
+            ("host", f"{each.name}: {counted(each.sessions, 'session')}, lease {each.left_s:.0f} s")
+            for each in found.hosts
+        ),
+    )
+    for name, value in details:
+        yield f"{click.style(f'{name:<9}', dim=True)} {line(value)}"
+
+
+@postgres.command()
+@json_option
+@quiet_option
+@_root_option
+def migrate(as_json: bool, root: str | None) -> None:
+    """Make the tables, or bring them to the version of this program.
+
+    Hosts may run meanwhile. A host whose role may do so migrates by itself when it starts.
+
+    \b
+    Examples:
+      treering postgres migrate --root postgresql://owner@host/database
+    """
+    migrated = _administration(root).migrate()
+    if as_json:
+        echo_json(migrated)
+    if migrated.before == migrated.after:
+        tell(f"schema {migrated.schema} has version {migrated.after} already")
+    else:
+        tell(f"schema {migrated.schema} has version {migrated.after} now, and had {migrated.before or 'none'}")
+
+
+@postgres.command()
+@click.option("--owner", default="treering_owner", show_default=True, help="The role that makes and migrates tables.")
+@click.option("--runner", default="treering_runner", show_default=True, help="The role of hosts.")
+@click.option("--reader", default="treering_reader", show_default=True, help="The role that reads only.")
+@json_option
+@_root_option
+def grants(owner: str, runner: str, reader: str, as_json: bool, root: str | None) -> None:
+    """Print the SQL that gives three roles their rights, for psql; nothing is executed.
+
+    \b
+    Examples:
+      treering postgres grants
+      treering postgres grants --runner agents | psql
+    """
+    text = _administration(root).grants(owner=owner, runner=runner, reader=reader)
+    if as_json:
+        echo_json({"sql": text})
+    else:
+        click.echo(text, nl=False)
+
+
+@postgres.command()
+@json_option
+@quiet_option
+@_root_option
+def restored(as_json: bool, root: str | None) -> None:
+    """Note that the database was restored from a backup: whoever follows a session begins anew.
+
+    Run it after each restoring, before hosts use the sessions again. Places in a session that were noted before may
+    hold other entries now, so every session gets a new generation. Hosts that run are cut off, and their leases end.
+
+    \b
+    Examples:
+      treering postgres restored --root postgresql://owner@host/database
+    """
+    count = _administration(root).restored()
+    if as_json:
+        echo_json({"restored": count})
+    tell(f"noted: the database was restored {counted(count, 'time')}; every session has a new generation")

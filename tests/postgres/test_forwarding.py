@@ -1,0 +1,366 @@
+"""Servers of the same sessions: a request that reaches one goes to the one that owns the session, once."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import anyio.to_thread
+import httpx2
+import msgspec
+import pytest
+from tests.remote.proxy import CuttingProxy
+from tests.server.conftest import Client, Json, served
+from tests.server.processes import Server, free_port
+
+from treering import SessionHost
+from treering.errors import InvalidInput, SessionLocked
+from treering.events.disk.disk import OsDisk
+from treering.remote import RemoteHost
+from treering.server.cluster import forwarding
+from treering.server.cluster.peers import HOP, Cluster
+from treering.server.principals import Principal
+from treering.server.tokens import Tokens
+
+from .load import texts
+
+pytestmark = pytest.mark.feature("C-9")
+
+SECRET = b"a secret of sixteen bytes or more"
+PEERS = ("127.0.0.0/8",)
+LEASE = "&lease_s=2"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "AGAIN_S", 0.05)
+
+
+def message(text: str) -> dict[str, object]:
+    """Return the body of a request that appends a message."""
+    return {"type": "message", "message": {"role": "user", "content": text}}
+
+
+class Node(NamedTuple):
+    """A host with its server."""
+
+    host: SessionHost
+    client: Client
+    cluster: Cluster
+
+
+@asynccontextmanager
+async def node(
+    url: str, *, secret: bytes = SECRET, peers: tuple[str, ...] = PEERS, address: str | None = None, **options: Json
+) -> AsyncGenerator[Node]:
+    """Serve the sessions of a database, together with other hosts."""
+    port = free_port()
+    cluster = Cluster(address or f"http://127.0.0.1:{port}", secret, peers)
+    async with (
+        SessionHost(url, placement="forward", address=cluster.address) as host,
+        served(host, port=port, cluster=cluster, **options) as client,
+    ):
+        yield Node(host, client, cluster)
+
+
+async def say(client: Client, session_id: str, text: str, **options: Json) -> Json:
+    """Append a message."""
+    return await client.ask("POST", f"/v1/sessions/{session_id}/entries", message(text), **options)
+
+
+# -- three processes behind one list of addresses
+
+
+@contextmanager
+def three_servers(url: str, folder: Path) -> Generator[list[Server]]:
+    """Run three servers in processes of their own."""
+    secret = folder / "secret"
+    secret.write_bytes(SECRET)
+    environment = {**os.environ, "XDG_DATA_HOME": str(folder)}
+    with ExitStack() as running:
+        servers: list[Server] = []
+        for number in range(3):
+            port = free_port()
+            options = ["--advertise", f"http://127.0.0.1:{port}", "--peer", PEERS[0]]
+            options += ["--cluster-secret-file", str(secret)]
+            server = Server(url, *options, environment=environment, port=port, log=folder / f"{number}.log")
+            server.start()
+            running.callback(_kill, server)
+            servers.append(server)
+        yield servers
+
+
+def _kill(server: Server) -> None:
+    if server.process is not None:
+        server.kill()
+
+
+async def test_a_command_sent_to_any_of_three_servers_reaches_the_owner_once_also_after_its_death(
+    url: str, tmp_path: Path
+) -> None:
+    with three_servers(url + LEASE, tmp_path) as servers:
+        async with httpx2.AsyncClient(timeout=30, headers={"content-type": "application/json"}) as http:
+
+            async def ask(number: int, verb: str, path: str, body: object = None, key: str = "") -> Json:
+                headers = {"idempotency-key": key} if key else {}
+                content = None if body is None else msgspec.json.encode(body)
+                reply = await http.request(verb, servers[number].address + path, content=content, headers=headers)
+                assert reply.is_success, (reply.text, *(each.log()[-3000:] for each in servers if each.process))
+                return reply.json()
+
+            await ask(0, "POST", "/v1/sessions", {"id": "shared"})
+            place = "/v1/sessions/shared/entries"
+            for count in range(9):
+                replies = [
+                    await ask(number, "POST", place, message(f"{count}"), f"say {count}".replace(" ", "-"))
+                    for number in (count % 3, (count + 1) % 3)
+                ]
+                assert replies[0]["ids"] == replies[1]["ids"]
+                found = await ask((count + 2) % 3, "GET", f"{place}?at_least={replies[0]['cursor']}")
+                assert len(found["items"]) == count + 1
+            servers[0].kill()
+            reply = await ask(1, "POST", place, message("9"), "say-9")
+            assert (await ask(2, "POST", place, message("9"), "say-9"))["ids"] == reply["ids"]
+        assert all("forward_refused" not in each.log() for each in servers)
+    assert await texts(url, "shared") == [f"{count}" for count in range(10)]
+
+
+# -- connections that break
+
+
+class LosesReplies(CuttingProxy):
+    """Loses the reply to the first request."""
+
+    def _fate(self, request: bytes) -> str:
+        return "answered" if self.fates else "unanswered"
+
+
+async def test_a_request_whose_reply_is_lost_on_the_way_is_carried_out_once(url: str) -> None:
+    port = free_port()
+    async with LosesReplies(("127.0.0.1", port)).running() as proxy:
+        own = Cluster(proxy.url, SECRET, PEERS)
+        async with (
+            SessionHost(url, placement="forward", address=proxy.url) as owner,
+            served(owner, port=port, cluster=own, allowed_hosts=["*"]),
+            node(url) as other,
+        ):
+            session = await owner.create("shared")
+            await session.append_message("user", "first")
+            reply = await say(other.client, "shared", "second")
+            assert proxy.fates == {"unanswered": 1, "answered": 1}
+            assert session.leaf_id == reply["ids"][0]
+            assert session.message_count == 2
+
+
+async def test_a_request_that_must_not_be_repeated_is_in_doubt_when_its_connection_breaks(url: str) -> None:
+    port = free_port()
+    async with LosesReplies(("127.0.0.1", port)).running() as proxy:
+        own = Cluster(proxy.url, SECRET, PEERS)
+        async with (
+            SessionHost(url, placement="forward", address=proxy.url) as owner,
+            served(owner, port=port, cluster=own, allowed_hosts=["*"]),
+            node(url) as other,
+        ):
+            session = await owner.create("shared")
+            await session.append_message("user", "first")
+            events = {"events": [{"name": "typing", "data": True}]}
+            problem = await other.client.ask("POST", "/v1/sessions/shared/transients", events, status=503)
+            assert problem["error"] == "AppendInDoubt"
+            assert proxy.fates == {"unanswered": 1}
+
+
+async def test_random_cuts_between_hosts_double_and_lose_nothing(url: str) -> None:
+    port = free_port()
+    async with CuttingProxy(("127.0.0.1", port)).running() as proxy:
+        own = Cluster(proxy.url, SECRET, PEERS)
+        async with (
+            SessionHost(url, placement="forward", address=proxy.url) as owner,
+            served(owner, port=port, cluster=own, allowed_hosts=["*"]),
+            node(url) as other,
+            RemoteHost(f"http://127.0.0.1:{other.client.address[1]}") as remote,
+        ):
+            session = await owner.create("shared")
+            await session.append_message("user", "first")
+            sent = await remote.load("shared")
+            ids = [await sent.append_message("user", f"say {number}") for number in range(40)]
+            assert proxy.fates["unanswered"] > 0 < proxy.fates["torn"]
+            assert [each.id for each in await session.entries()][1:] == ids
+
+
+# -- who is believed, and followed
+
+
+async def test_a_wrong_secret_is_refused_by_the_owner_and_told_by_name(url: str) -> None:
+    async with node(url) as owner, node(url, secret=b"another secret of 16 bytes") as other:
+        session = await owner.host.create("shared")
+        await session.append_message("user", "first")
+        problem = await say(other.client, "shared", "second", status=503)
+        assert "secret" in problem["detail"]
+        assert session.message_count == 1
+
+
+async def test_an_owner_outside_the_networks_of_peers_is_not_asked(url: str) -> None:
+    async with node(url) as owner, node(url, peers=("10.0.0.0/8", "fd00::/8")) as other:
+        session = await owner.host.create("shared")
+        await session.append_message("user", "first")
+        problem = await say(other.client, "shared", "second", status=423)
+        assert "--peer" in problem["detail"]
+        assert session.message_count == 1
+
+
+async def test_a_request_hops_once_alone(url: str) -> None:
+    async with node(url) as owner, node(url) as other, node(url) as third:
+        session = await owner.host.create("shared")
+        await session.append_message("user", "first")
+        target, body = b"/v1/sessions/shared/entries", msgspec.json.encode(message("second"))
+        principal = Principal(name="local", role="admin")
+        proof = third.cluster.prove(other.cluster.address, "POST", target, b"", body, principal)
+        reply = await other.client.reply("POST", target.decode(), body, headers={HOP.decode(): proof.decode()})
+        assert reply.status_code == 423
+        assert reply.headers["treering-moved"] == "1"
+        assert session.message_count == 1
+
+
+async def test_a_proof_is_of_use_for_one_request_to_one_host_at_one_time_alone(url: str) -> None:
+    async with node(url) as owner, node(url) as other:
+        session = await owner.host.create("shared")
+        await session.append_message("user", "first")
+        target, body, nobody = b"/v1/sessions/shared/entries", msgspec.json.encode(message("second")), b""
+        principal = Principal(name="local", role="admin")
+        late = Cluster(other.cluster.address, SECRET, PEERS, clock_s=lambda: 1e9)
+        good = other.cluster.prove(owner.cluster.address, "POST", target, b"", body, principal)
+        claim = msgspec.json.decode(base64.urlsafe_b64decode(good))
+        wrong = {
+            "another host": other.cluster.prove(other.cluster.address, "POST", target, b"", body, principal),
+            "another verb": other.cluster.prove(owner.cluster.address, "PUT", target, b"", body, principal),
+            "another path": other.cluster.prove(owner.cluster.address, "POST", b"/v1", b"", body, principal),
+            "another key": other.cluster.prove(owner.cluster.address, "POST", target, b"key", body, principal),
+            "another body": other.cluster.prove(owner.cluster.address, "POST", target, b"", nobody, principal),
+            "another time": late.prove(owner.cluster.address, "POST", target, b"", body, principal),
+            "no proof": b"bm90aGluZw==",
+            "another principal": _encoded({**claim, "principal": {"name": "me", "role": "admin"}}),
+        }
+        for what, proof in wrong.items():
+            reply = await owner.client.reply("POST", target.decode(), body, headers={HOP.decode(): proof.decode()})
+            assert reply.status_code in (401, 403), what
+            assert reply.headers["treering-refused"] == "1", what
+        assert session.message_count == 1
+        reply = await owner.client.reply("POST", target.decode(), body, headers={HOP.decode(): good.decode()})
+        assert reply.is_success
+        assert session.message_count == 2
+
+
+def _encoded(claim: object) -> bytes:
+    return bytes(base64.urlsafe_b64encode(msgspec.json.encode(claim)))
+
+
+@pytest.mark.feature("S-29")
+async def test_the_owner_holds_a_principal_to_its_role_and_prefix(url: str, tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens.json", OsDisk())
+    reads, writes = tokens.create("read", prefix="a:"), tokens.create("write", prefix="a:")
+    async with node(url, tokens=Tokens(tmp_path / "none.json", OsDisk())) as owner, node(url, tokens=tokens) as other:
+        seen, hidden = await owner.host.get_or_create("a:1"), await owner.host.get_or_create("b:1")
+        for session in (seen, hidden):
+            await session.append_message("user", "first")
+        for token, session, status in (
+            (writes, seen, 201),
+            (reads, seen, 403),
+            (writes, hidden, 404),
+            (reads, hidden, 403),
+        ):
+            headers = {"authorization": f"Bearer {token}"}
+            reply = await other.client.reply(
+                "POST", f"/v1/sessions/{session.id}/entries", message("second"), headers=headers
+            )
+            assert reply.status_code == status, reply.text
+        assert (seen.message_count, hidden.message_count) == (2, 1)
+        # A host that is asked for less than the first host checks holds the principal to it by itself.
+        target, body = f"/v1/sessions/{hidden.id}/entries".encode(), msgspec.json.encode(message("second"))
+        for principal, status in (
+            (Principal(name="x", role="write", prefix="a:"), 404),
+            (Principal(name="x", role="read"), 403),
+        ):
+            proof = other.cluster.prove(owner.cluster.address, "POST", target, b"", body, principal)
+            reply = await owner.client.reply("POST", target.decode(), body, headers={HOP.decode(): proof.decode()})
+            assert reply.status_code == status
+        assert hidden.message_count == 1
+
+
+def test_options_that_make_no_cluster_are_refused() -> None:
+    for address, secret, peers in (
+        ("10.0.0.5:8765", SECRET, PEERS),
+        ("ftp://10.0.0.5", SECRET, PEERS),
+        ("http://10.0.0.5", b"short", PEERS),
+        ("http://10.0.0.5", SECRET, ()),
+        ("http://10.0.0.5", SECRET, ("everywhere",)),
+    ):
+        with pytest.raises(InvalidInput):
+            Cluster(address, secret, peers)
+
+
+# -- what is forwarded, and what is not
+
+
+async def test_every_kind_of_write_reaches_the_owner(url: str) -> None:
+    async with node(url) as owner, node(url) as other:
+        session = await owner.host.create("shared")
+        first = await session.append_message("user", "first")
+        ask, place = other.client.ask, "/v1/sessions/shared"
+        second = (await say(other.client, "shared", "second"))["ids"][0]
+        await ask("PUT", f"{place}/labels/{first}", {"label": "start"})
+        assert session.labels() == [(first, "start")]
+        await ask("PUT", f"{place}/leaf", {"entry_id": second})
+        assert session.leaf_id == second
+        await ask("PATCH", place, {"title": "Shared"})
+        assert session.metadata.info.name == "Shared"
+        problem = await say(other.client, "shared", "third", status=412, headers={"if-match": f'"leaf:{first}"'})
+        assert problem["error"] == "LeafMoved"
+        assert problem["current"]["leaf"] == session.leaf_id
+        problem = await ask("PUT", f"{place}/labels/missing", {"label": "x"}, status=404)
+        assert problem["error"] == "EntryNotFound"
+        await ask("POST", f"{place}/archive")
+        assert session.metadata.info.archived
+        await ask("DELETE", place)
+        await owner.client.ask("GET", place, status=404)
+
+
+async def test_a_stream_on_any_host_follows_what_the_owner_writes(url: str) -> None:
+    async with node(url) as owner, node(url) as other:
+        session = await owner.host.create("shared")
+        await session.append_message("user", "first")
+        async with other.client.follow("/v1/sessions/shared/events") as events:
+            with anyio.fail_after(10):
+                ids = [await _next_entry(events)]
+                reply = await say(other.client, "shared", "second")
+                ids.append(await _next_entry(events))
+                ids.append(await _next_entry(events, await session.append_message("user", "third")))
+        assert ids[1] == reply["ids"][0]
+        assert [each.id for each in await session.entries()] == ids
+
+
+async def _next_entry(events: Json, _: str = "") -> Json:
+    async for event in events:
+        if event.event == "entry":
+            return event.data["id"]
+    raise AssertionError("the stream has ended")
+
+
+async def test_a_host_that_forwards_refuses_at_once_in_its_program_and_names_the_address(url: str) -> None:
+    async with node(url) as owner, SessionHost(url, placement="forward") as host:
+        session = await owner.host.create("shared")
+        await session.append_message("user", "first")
+        with pytest.raises(SessionLocked) as locked, anyio.fail_after(2):
+            await host.load("shared")
+        assert locked.value.address == owner.cluster.address
+        problem = await _problem(host, "shared")
+        assert owner.cluster.address not in problem
+
+
+async def _problem(host: SessionHost, session_id: str) -> str:
+    async with served(host) as client:
+        return str(await say(client, session_id, "second", status=423))
