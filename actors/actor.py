@@ -22,6 +22,7 @@ from ..events.entries import SessionInfo
 from ..events.errors import AppendFailed, LeaseLost, LogReplaced, TreeringError
 from ..events.stores import base as stores
 from ..events.stores.base import Committed, Failed, Fenced, Outcome
+from ..events.stores.capabilities import Leases
 from ..events.telemetry import logger
 from .commands import (
     AnswerFromLog,
@@ -374,7 +375,15 @@ class SessionActor:
     # -- changes by other programs
 
     async def refresh(self) -> None:
-        """Read what other programs did to the file: appended to it, if they share it, or replaced it."""
+        """Read what other programs did to the file: appended to it, if they share it, or replaced it.
+
+        Raises:
+            LeaseLost: Another host may have taken the log.
+            StoreUnavailable: Whether it has cannot be found out, or what became of an append.
+        """
+        leases = self._runtime.leases
+        if leases is not None and leases.lease_s:
+            await self._agree(leases)
         log = self.log
         if not self.owned.written or self.mailbox.serving or not (log.replaced or log.dialect.shared):
             return
@@ -390,6 +399,16 @@ class SessionActor:
                 await self.mailbox.put(mail, self._run)
                 with suppress(LogReplaced):  # the new log is served now, and subscribers got a `Reset`
                     await mail.reply()
+
+    async def _agree(self, leases: Leases) -> None:
+        """Wait until this log is no older than what any host, which reads the store, can have shown of it."""
+        with self.mailbox.entering():  # so that the session is not passivated meanwhile
+            await self.mailbox.answered()
+            if self.owned.in_doubt:
+                await self._perform_through_mailbox(AnswerFromLog(()))
+            is_held = await leases.confirm(self.owned.lease)
+        if not is_held:
+            raise LeaseLost(f"another host has taken {self.log.ref}: read it again")
 
     # -- passivation
 

@@ -310,7 +310,8 @@ class Holder:
             try:
                 if actor.owned.written:
                     self.creation, self._was_deleted = None, actor.owned.gone
-                if (self.feed is not None or self._readers) and not holders.closing:
+                is_read = self.feed is not None or self._readers
+                if is_read and self._follower is None and not holders.closing:
                     self._begin_following(Follower(holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
                 if holders.before_passivation is not None:
                     holders.before_passivation(actor)
@@ -353,9 +354,19 @@ class Holder:
     async def hand_over(self) -> None:
         """Release the log for others, once the commands that its actor has accepted have replies; later ones wait."""
         await self.unchanging()
-        if self.actor is not None:
-            with self.changing():
-                await self._quiet_and_release(self.actor)
+        actor = self.actor
+        if actor is None:
+            return
+        with self.changing():
+            # Whoever is just being answered reads where its entries are, without waiting.
+            self._begin_following(Follower(self.holders.runtime, self.ref, actor.log))
+            try:
+                await self._quiet_and_release(actor)
+            except BaseException:
+                if self.actor is actor:
+                    self._unfollow()
+                    actor.log.attach(self.feed)
+                raise
 
     def lose(self) -> None:
         """Leave a log that another host has taken: nothing of it is written any more, and the next use opens it anew.

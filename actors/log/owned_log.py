@@ -29,7 +29,7 @@ LOOK_AGAIN_S = 1.0
 """The longest pause in seconds between two tries to acquire a log whose owner may be dead."""
 
 _RENEWED_S = 0.2
-"""By how many seconds the end of a lease has to move to count as renewed: clocks and networks are not exact."""
+"""By how many seconds the end of a lease has to move at least to count as renewed: clocks are not exact."""
 
 
 def outpaced_error() -> AppendFailed:
@@ -226,11 +226,12 @@ async def acquired(runtime: Runtime, ref: Ref, *, waits: bool = True) -> Lease:
     wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
     until, ends_at = anyio.current_time() + wait_s, math.inf
     while True:
+        asked = anyio.current_time()
         (lease,) = await runtime.store.acquire([ref], runtime.owner)
         if not isinstance(lease, SessionLocked):
             return lease
-        now = anyio.current_time()
-        if lease.left_s is None or now >= until or now + lease.left_s > ends_at + _RENEWED_S:
+        now = anyio.current_time()  # the lease ends between `asked` and `now` after the seconds that are left of it
+        if lease.left_s is None or now >= until or asked + lease.left_s > ends_at + _RENEWED_S:
             raise lease  # in the last case, its owner has renewed it meanwhile, and so is alive
         ends_at = min(ends_at, now + lease.left_s)
         await anyio.sleep(min(LOOK_AGAIN_S, max(lease.left_s, 0) + _RENEWED_S / 4, until - now))

@@ -39,7 +39,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
-from ...events.errors import LogReplaced, SessionLocked, SessionNotFound
+from ...events.errors import LeaseLost, LogReplaced, SessionLocked, SessionNotFound
 from ...events.index import LogIndex
 from ..actor import SessionActor
 from ..folds import Values
@@ -122,7 +122,12 @@ class Source(Holder):
         while True:
             actor, follower = self.actor, self._follower
             if actor is not None:
-                await actor.refresh()
+                try:
+                    await actor.refresh()
+                except LeaseLost:  # it is another host's, and followed from now on
+                    self.lose()
+                    await self.unchanging()
+                    continue
                 return actor.log
             if self._changed is not None:
                 await self._changed.wait()

@@ -237,6 +237,16 @@ class Leases(Protocol):
         """The seconds for which a log is waited for whose owner does not answer; 0, as here, for not at all."""
         return 0
 
+    async def confirm(self, lease: Lease) -> bool:
+        """Return whether a lease holds for sure at this moment; it does, as here, if leases do not end by themselves.
+
+        What an owner has in memory is the present state of the log only as long as no other host can have taken it.
+
+        Raises:
+            StoreUnavailable: That cannot be found out.
+        """
+        return True
+
 
 @runtime_checkable
 class ScansChanges(Protocol):

@@ -15,12 +15,12 @@ from importlib.metadata import entry_points
 from ..arguments import scheme_of, without_file_scheme
 from ..disk import Disk
 from ..errors import InvalidInput
-from ..offload import Offload
+from ..offload import Offload, ThreadOffload
 from .base import Store
 from .files import Durability, FileStore, Writes
 from .memory import MemoryStore
 
-__all__ = ["Durability", "Writes", "check_scheme", "file_store", "store_of_scheme"]
+__all__ = ["Durability", "Writes", "check_scheme", "file_store", "store_at", "store_of_scheme"]
 
 GROUP = "treering.stores"
 """The entry point group of stores of other kinds."""
@@ -80,6 +80,19 @@ def check_scheme(root: str | os.PathLike[str], what: str = "the root") -> None:
             f"there are {', '.join(f'{each}:' for each in sorted({*_OURS, *names}))}: install the package that has it, "
             f"or give the path of a directory, './{root.partition(':')[0]}:…' if its name really begins so"
         )
+
+
+def store_at(root: str, *, new_id: Callable[[], str]) -> Store:
+    """Return the store of a path or a URL, of which an acknowledged append survives a power cut where it can.
+
+    Args:
+        root: A path, or a URL that `check_scheme` accepted.
+        new_id: Returns a new unique id.
+    """
+    offload = ThreadOffload()
+    if scheme_of(root) in (None, "file"):
+        return file_store(without_file_scheme(root), durability="file", offload=offload, new_id=new_id)
+    return store_of_scheme(root, durability="file", offload=offload, new_id=new_id)
 
 
 def store_of_scheme(url: str, *, durability: Durability, offload: Offload, new_id: Callable[[], str]) -> Store:

@@ -87,7 +87,8 @@ class Database:
 
     def _renew(self, wanted: Wanted) -> list[Row]:
         self._hosts[wanted["owner"]] = (wanted["name"], anyio.current_time() + wanted["lease_s"])
-        return [(ref, log.epoch) for ref, log in self.logs.items() if log.owner == wanted["owner"]]
+        mine: list[Row] = [(False, ref, log.epoch) for ref, log in self.logs.items() if log.owner == wanted["owner"]]
+        return mine or [(False, None, None)]
 
     def _acquire(self, wanted: Wanted) -> list[Row]:
         owner, now = wanted["owner"], anyio.current_time()

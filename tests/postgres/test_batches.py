@@ -10,7 +10,9 @@ import psycopg
 import pytest
 
 from treering import Limits, Session, SessionHost, Settings
-from treering.errors import AppendFailed, LeaseLost, TreeringError
+from treering.errors import AppendFailed, LeaseLost, NotASession, SessionLocked, TreeringError
+from treering.events.stores.base import Lease
+from treering.stores.postgres import PostgresStore
 from treering.stores.postgres.local_server import LocalServer
 
 from .counting import counted
@@ -76,3 +78,34 @@ async def test_a_session_that_fails_fails_alone(server: LocalServer, url: str, s
     with psycopg.connect(server.url()) as connection:
         rows = connection.execute(f"SELECT id, entries FROM {schema}.sessions".encode()).fetchall()
     assert dict(rows) == {session.id: 1 if session.id in told else 2 for session in sessions}
+
+
+async def test_logs_that_are_acquired_together_take_one_statement_and_one_that_is_no_session_fails_alone(
+    server: LocalServer, url: str, schema: str
+) -> None:
+    refs = [f"{n}.jsonl" for n in range(SESSIONS)]
+    store = PostgresStore(url + "&lease_s=600")
+    assert not await store.exists("strange")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        strange = f"INSERT INTO {schema}.logs (ref, epoch, history, header) VALUES ('strange', 0, 0, '?')"
+        connection.execute(strange.encode())
+    told: dict[str, object] = {}
+
+    async def acquire(ref: str) -> None:
+        try:
+            (told[ref],) = await store.acquire([ref], "owner")
+        except TreeringError as error:
+            told[ref] = error
+
+    async def acquire_all(refs: list[str]) -> None:
+        async with anyio.create_task_group() as tasks:
+            for ref in refs:
+                tasks.start_soon(acquire, ref)
+
+    with counted(server.url()) as counts:
+        await acquire_all(refs)
+    assert counts.of("skip locked") == 1
+    assert all(isinstance(told.pop(ref), Lease) for ref in refs)
+    await acquire_all(["a", "strange", "b", "b"])
+    assert {ref: type(each) for ref, each in told.items()} == {"a": Lease, "strange": NotASession, "b": SessionLocked}
+    await store.aclose()

@@ -26,6 +26,7 @@ from treering.server.cluster import forwarding
 from treering.server.cluster.peers import HOP, Cluster
 from treering.server.principals import Principal
 from treering.server.tokens import Tokens
+from treering.stores.postgres import PostgresStore
 
 from .load import texts
 
@@ -56,13 +57,19 @@ class Node(NamedTuple):
 
 @asynccontextmanager
 async def node(
-    url: str, *, secret: bytes = SECRET, peers: tuple[str, ...] = PEERS, address: str | None = None, **options: Json
+    url: str | None = None,
+    *,
+    store: PostgresStore | None = None,
+    secret: bytes = SECRET,
+    peers: tuple[str, ...] = PEERS,
+    address: str | None = None,
+    **options: Json,
 ) -> AsyncGenerator[Node]:
     """Serve the sessions of a database, together with other hosts."""
     port = free_port()
     cluster = Cluster(address or f"http://127.0.0.1:{port}", secret, peers)
     async with (
-        SessionHost(url, placement="forward", address=cluster.address) as host,
+        SessionHost(url, store=store, placement="forward", address=cluster.address) as host,
         served(host, port=port, cluster=cluster, **options) as client,
     ):
         yield Node(host, client, cluster)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Iterator
 
@@ -210,3 +211,24 @@ async def heir_session(server: LocalServer, schema: str, heir: SessionHost, name
             return await heir.load(name)
         except SessionLocked:  # it was quicker
             continue
+
+
+async def test_tasks_that_are_cancelled_while_sessions_are_acquired_hold_nothing(
+    net: Network, url: str, schema: str
+) -> None:
+    async with SessionHost(net.url(schema=schema, lease_s="600")) as host:
+        sessions = [await host.create(name) for name in ("acquired", "next", "after that")]
+        fault = net.fault("server", "Parse", containing=b"skip locked", deed="hold")
+        tasks = [asyncio.create_task(session.append_message("user", "cancelled")) for session in sessions[:1]]
+        assert await asyncio.to_thread(fault.happened.wait, 10)
+        tasks += [asyncio.create_task(session.append_message("user", "cancelled")) for session in sessions[1:]]
+        await asyncio.sleep(0)
+        for task in tasks[:2]:
+            task.cancel()
+        fault.release()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(each) for each in ended] == [asyncio.CancelledError, asyncio.CancelledError, str]
+        for session in sessions:
+            await session.append_message("user", "said")
+    for session, expected in zip(sessions, (["said"], ["said"], ["cancelled", "said"]), strict=True):
+        assert await texts(url, session.id) == expected

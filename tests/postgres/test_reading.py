@@ -1,14 +1,18 @@
-"""Reading over a network that breaks off: what changes nothing is asked again, and the caller is told nothing."""
+"""Reading beside faults: what changes nothing is asked again, and no host shows less than another one has shown."""
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
-from treering import SessionHost
+from treering import Session, SessionHost
 from treering.entries import MessageEntry, plain_text
+from treering.errors import AppendInDoubt
 from treering.events.errors import StoreUnavailable
+from treering.stores.postgres import connections
 from treering.stores.postgres.local_server import LocalServer
 
+from .load import insist
 from .network import Side, network
 
 
@@ -40,3 +44,61 @@ async def test_a_read_whose_connection_is_cut_is_asked_again_once(server: LocalS
                 await reader.entries()
             net.resume()
             assert len(await reader.entries()) == 1
+
+
+async def shown(session: Session) -> list[str]:
+    """Return the texts of a session."""
+    return [plain_text(entry.message.content) for entry in await session.entries() if isinstance(entry, MessageEntry)]
+
+
+@pytest.mark.feature("C-21")
+async def test_an_owner_shows_what_another_host_has_shown_of_an_append_under_way(
+    server: LocalServer, schema: str, url: str
+) -> None:
+    with network(server) as net:
+        async with SessionHost(net.url(schema=schema, lease_s="600")) as host, SessionHost(url) as other:
+            session = await host.create()
+            await session.append_message("user", "first")
+            elsewhere = await other.load(session.id, read_only=True)
+            fault = net.fault("client", "DataRow", deed="hold")
+            seen: list[list[str]] = []
+
+            async def look() -> None:
+                seen.append(await shown(session))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(session.append_message, "user", "second")
+                while await shown(elsewhere) != ["first", "second"]:
+                    continue
+                tasks.start_soon(look)
+                await shown(elsewhere)
+                assert seen == []
+                fault.release()
+            assert seen == [["first", "second"]]
+            net.fault("client", "DataRow")
+            with pytest.raises(AppendInDoubt):
+                await session.append_message("user", "third")
+            assert await shown(elsewhere) == ["first", "second", "third"]
+            assert await shown(session) == ["first", "second", "third"]
+
+
+@pytest.mark.feature("C-21")
+async def test_a_host_that_may_have_lost_a_session_shows_nothing_that_may_be_old(
+    server: LocalServer, schema: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "ANSWER_S", 0.3)
+    with network(server) as net:
+        async with (
+            SessionHost(net.url(schema=schema, lease_s="0.5", connect_timeout="2")) as host,
+            SessionHost(url + "&lease_s=0.5&wait_s=5") as other,
+        ):
+            session = await host.create()
+            await session.append_message("user", "first")
+            net.silence()
+            taken = await other.load(session.id)
+            await insist(taken, "second", lambda _: None)
+            with pytest.raises(StoreUnavailable):
+                await shown(session)
+            net.resume()
+            net.cut()
+            assert await shown(session) == ["first", "second"]

@@ -29,6 +29,7 @@ def test_fifty_seeds_of_lost_messages_paused_hosts_and_wrong_clocks_keep_the_rul
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.feature("C-22")
 def test_a_thousand_seeds_keep_the_rules(scale: float, tally: Counter[str]) -> None:
     count = max(1, round(1000 * scale))

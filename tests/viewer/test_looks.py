@@ -64,6 +64,20 @@ async def test_the_phone_keeps_a_session_in_two_lines_and_each_heading_in_one(
     await page.goto(f"{site.url}s/long-name")
     await expect(page.locator('[data-call="c1"]').get_by_text("boom")).to_be_visible()
     assert set(await page.evaluate(LINES)) == {1}
+    # where there is little room, that it is another branch is said before how old it is; and how others begin is read
+    beside = await session.append_message("user", "Walk it instead, if you can.", below=session.path()[1], aside=True)
+    await page.goto(f"{site.url}s/long-name/e/{beside}")
+    words = page.locator(".session-figures .another")
+    await expect(words).to_have_text("another branch")
+    shown = (
+        "each => each.offsetTop + each.offsetHeight <= each.parentElement.offsetTop + each.parentElement.offsetHeight"
+    )
+    assert await words.evaluate(shown)
+    other = page.locator(".branch-others a")
+    await expect(other).to_contain_text("I run it now.")
+    assert await other.evaluate("link => link.scrollWidth <= link.clientWidth")
+    await page.goto(f"{site.url}s/long-name")
+    await expect(page.locator('[data-call="c1"]').get_by_text("boom")).to_be_visible()
     # the button that copies stays within what it copies
     inside = """button => {
       const [own, box] = [button, button.closest(".plain")].map((each) => each.getBoundingClientRect());

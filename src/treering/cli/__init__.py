@@ -49,6 +49,7 @@ _SECTIONS = (
             "delete": Place("commands.keeping", "Delete sessions for good."),
             "gc": Place("commands.keeping", "Archive old sessions, according to the settings."),
             "export": Place("commands.transfer", "Export a session as a page, a text, or a file of another program."),
+            "copy": Place("commands.copying", "Copy all sessions to another place, such as a database, byte for byte."),
             "import": Place("commands.transfer", "Import sessions from other programs, or from another place."),
         },
     ),
@@ -74,6 +75,7 @@ _SECTIONS = (
         {
             "serve": Place("commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."),
             "token": Place("commands.serving", "Manage the tokens by which a server knows who asks."),
+            "hosts": Place("commands.hosts", "List the hosts that share a database, and drain one of them."),
             "postgres": Place("commands.postgres", "Look after a PostgreSQL database of sessions."),
         },
     ),

@@ -11,6 +11,7 @@ other, and a program calls none of its methods::
 
 A store of your own implements `Store` and declares by `capability` what it can do beyond that (`AppendsAtOnce`,
 `KeepsRows`, `ScansChanges`, ...); `offered` answers for it. A `SearchIndex` in a `SearchFile` can be its search.
+`copy_logs` copies all logs from one store to another.
 `treering.testing.stores.StoreSuite` tests all of it, and `examples/sqlite_store.py` shows how, in 300 lines. An entry
 point of the group `treering.stores` offers it for URLs of the scheme that is its name: with `sqlite =
 "my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
@@ -58,6 +59,7 @@ from ..events.stores.capabilities import (
     offered,
 )
 from ..events.stores.checks import check_header, check_kind, check_lines
+from ..events.stores.copying import CopyReport, NotCopied, copy_logs
 from ..events.stores.files import Durability, FileStore
 from ..events.stores.finding import Among, FindsRows, Outdated, RowColumns, RowPlace, RowQuery, columns_of
 from ..events.stores.memory import MemoryStore
@@ -65,6 +67,7 @@ from ..events.stores.search import (
     Checkpoint,
     EntryText,
     Filters,
+    FindsTexts,
     IndexedLog,
     IndexUnavailable,
     KeepsSearch,
@@ -82,6 +85,7 @@ __all__ = [
     "BlobKind",
     "Checkpoint",
     "Committed",
+    "CopyReport",
     "Dialect",
     "Durability",
     "EntryText",
@@ -90,6 +94,7 @@ __all__ = [
     "FileStore",
     "Filters",
     "FindsRows",
+    "FindsTexts",
     "Health",
     "InDoubt",
     "IndexUnavailable",
@@ -107,6 +112,7 @@ __all__ = [
     "NamesFiles",
     "NamesPlaces",
     "NeverBlocks",
+    "NotCopied",
     "Opening",
     "Outcome",
     "Outdated",
@@ -134,6 +140,7 @@ __all__ = [
     "check_kind",
     "check_lines",
     "columns_of",
+    "copy_logs",
     "detect",
     "offered",
 ]

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 from psycopg import Copy
 from psycopg.abc import PQGen, Query
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from ...events.errors import HostClosed, InvalidInput, TreeringError, UnsupportedVersion
@@ -102,6 +103,7 @@ class Connections:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self._connect_s = conninfo_to_dict(address.conninfo).get("connect_timeout", _CONNECT_S)
         self._idle: list[BoundedConnection] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
@@ -191,7 +193,7 @@ class Connections:
             return BoundedConnection.connect(
                 self.address.conninfo,
                 autocommit=True,
-                connect_timeout=_CONNECT_S,
+                connect_timeout=self._connect_s,
                 application_name=self.address.application,
                 client_encoding="utf8",
                 cursor_factory=_NotingCursor,

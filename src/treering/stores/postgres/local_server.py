@@ -181,7 +181,7 @@ class LocalServer:
         if process is None or pid is None:
             return
         if how == "kill":
-            os.kill(pid, signal.SIGSTOP)  # so that it starts no more of them
+            _stop_process(pid)  # so that it starts no more of them
             children = _children(pid)
             for each in (pid, *children):
                 _send(each, signal.SIGKILL)
@@ -199,10 +199,11 @@ class LocalServer:
         self.start()
 
     def pause(self) -> None:
-        """Stop all processes of the server by SIGSTOP: connections stay open, and nothing answers."""
+        """Stop all processes of the server, and wait for that: connections stay open, and nothing answers."""
         if (pid := self.pid) is not None:
-            for each in (pid, *_children(pid)):
-                _send(each, signal.SIGSTOP)
+            _stop_process(pid)  # so that it starts no more of them
+            for child in _children(pid):
+                _stop_process(child)
 
     def resume(self) -> None:
         """Let all processes of the server go on."""
@@ -298,9 +299,22 @@ def _children(pid: int) -> list[int]:
     return [child for child, parent in pairs if parent == pid]
 
 
+def _state(pid: int) -> str:
+    """Return the state of a process as `ps` shows it, which is empty if there is none."""
+    return subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], check=False, capture_output=True, text=True
+    ).stdout.strip()
+
+
 def _runs(pid: int) -> bool:
-    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], check=False, capture_output=True, text=True).stdout
-    return bool(shown.strip()) and not shown.startswith("Z")
+    return _state(pid)[:1] not in ("Z", "")
+
+
+def _stop_process(pid: int) -> None:
+    """Stop a process by SIGSTOP, which takes effect at its next turn, and wait for that."""
+    _send(pid, signal.SIGSTOP)
+    while _state(pid)[:1] not in ("T", "Z", ""):
+        time.sleep(_LOOKS_EVERY_S)
 
 
 def _send(pid: int, number: signal.Signals) -> None:

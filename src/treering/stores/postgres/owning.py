@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 
@@ -69,6 +70,7 @@ class Holdings:
         self._connections = connections
         self._statements = statements
         self._held: dict[Ref, Held] = {}
+        self._alive_until = float("-inf")
         self._is_known = False  # whether the database may have a row of this host
         # Several tries to renew fit into a lease, and none waits behind an acquisition for longer.
         self._answer_s = max(connections.address.lease_s / 3, _ANSWER_LEAST_S)
@@ -92,7 +94,23 @@ class Holdings:
         if held is not None and held.lease.epoch == lease.epoch:
             held.doubtful = True
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether this host counts as alive for sure: its clock began to count before the server's did."""
+        return time.monotonic() < self._alive_until
+
+    def holds(self, lease: Lease) -> bool:
+        """Return whether a lease is not known to be over."""
+        held = self._held.get(lease.ref)
+        return held is not None and held.lease.epoch == lease.epoch
+
     # -- in a worker thread
+
+    def confirm(self, lease: Lease) -> bool:
+        """Return whether a lease holds for sure; renew all of them if this host may count as dead."""
+        if not self.is_alive:
+            self.renew([lease])
+        return self.holds(lease)
 
     def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`."""
@@ -102,21 +120,33 @@ class Holdings:
                 for ref in refs
                 if ref in self._held
             }
-            for _ in range(_TRIES_MAX):
-                wanted = [ref for ref in dict.fromkeys(refs) if ref not in found]
-                if not wanted:
-                    break
+            try:
+                self._acquire_all(connection, refs, owner, found)
+            except BaseException:
+                for ref, each in found.items():
+                    if isinstance(each, Lease):  # what the database keeps of it goes with the next renewal
+                        self._held.pop(ref, None)
+                raise
+            return [found.get(ref) or SessionLocked(f"{ref} keeps changing hands: try again", left_s=0) for ref in refs]
+
+    def _acquire_all(
+        self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
+    ) -> None:
+        for _ in range(_TRIES_MAX):
+            wanted = [ref for ref in dict.fromkeys(refs) if ref not in found]
+            if wanted:
                 self._acquire(connection, wanted, owner, found)
-            locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
-            if locked:
-                self._end_unfinished(connection, locked, found)
-            return [found.get(ref) or _changing_hands(ref) for ref in refs]
+        locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
+        if locked:
+            self._end_unfinished(connection, locked, found)
 
     def _acquire(
         self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
     ) -> None:
-        self._is_known = True
+        began, self._is_known = time.monotonic(), True
         rows = connection.execute(self._statements.acquire, {**self._me(), "refs": list(refs)}).fetchall()
+        half_s = self._connections.address.lease_s / 2  # the statement leaves the row alone if as much is left
+        self._alive_until = max(self._alive_until, began + half_s)
         try:
             for ref, epoch, history, head, header in rows:
                 if header is None:
@@ -165,12 +195,13 @@ class Holdings:
             strays = [(ref, epoch) for ref, epoch in epochs.items() if ref not in self._held]
             if strays:  # acquired or released by a statement whose answer did not arrive
                 self._give_up(connection, strays)
-            return [self._is_held(lease) for lease in leases]
+            return [self.holds(lease) for lease in leases]
 
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
-        self._is_known = True
+        began, self._is_known = time.monotonic(), True
         rows = connection.execute(self._statements.renew, self._me()).fetchall()
+        self._alive_until = began + self._connections.address.lease_s
         self.draining = any(draining for draining, _, _ in rows)
         return {ref: epoch for _, ref, epoch in rows if ref is not None}
 
@@ -196,7 +227,7 @@ class Holdings:
         If the server does not answer, the next renewal releases them, or they end with this host.
         """
         with self._lock:
-            ours = [(lease.ref, self._held.pop(lease.ref).epoch) for lease in leases if self._is_held(lease)]
+            ours = [(lease.ref, self._held.pop(lease.ref).epoch) for lease in leases if self.holds(lease)]
             if not ours:
                 return
             try:
@@ -274,7 +305,7 @@ class Holdings:
     def forget(self, lease: Lease) -> None:
         """Note that a lease has ended with its log."""
         with self._lock:
-            if self._is_held(lease):
+            if self.holds(lease):
                 del self._held[lease.ref]
 
     def over(self, lease: Lease) -> LeaseLost:
@@ -288,10 +319,6 @@ class Holdings:
         """Return a place in a log."""
         return Cursor(f"{self._connections.restored}.{history}", head)
 
-    def _is_held(self, lease: Lease) -> bool:
-        held = self._held.get(lease.ref)
-        return held is not None and held.lease.epoch == lease.epoch
-
 
 def history_of(generation: str, restored: int) -> int:
     """Return the number of a history from the generation of a cursor; one that no log has if it is another's."""
@@ -299,7 +326,3 @@ def history_of(generation: str, restored: int) -> int:
     if before != str(restored) or not number.isascii() or not number.isdigit() or len(number) > 18:
         return -1
     return int(number)
-
-
-def _changing_hands(ref: Ref) -> SessionLocked:
-    return SessionLocked(f"{ref} keeps changing hands: try again", left_s=0)

@@ -15,14 +15,18 @@ from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
 from ...events.stores.hosts import HostRow, Hosts
 from ...events.stores.inbox import Answer, Inbox, Letter
+from ...events.stores.search import FindsTexts, KeepsSearch
+from .acquiring import Acquirer
 from .address import parse_address
+from .catalog.finding import Finder
+from .catalog.row_statements import RowStatements
+from .catalog.searching import TextIndex
+from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
-from .finding import Finder
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
-from .row_statements import RowStatements
 from .statements import Statements
 from .watching import Listener, Watch
 from .writing import Writer
@@ -57,16 +61,20 @@ class PostgresStore:
         self._connections.names = statements.names
         channel = f"treering_{hashlib.sha256(self.address.schema.encode()).hexdigest()[:16]}"
         self._holdings = Holdings(self._connections, statements)
+        self._acquirer = Acquirer(self._holdings, self._offload)
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
         self._reader = Reader(self._connections, statements)
         self._writer = Writer(self._connections, self._holdings, statements, channel)
         self._listener = Listener(self._connections, statements.changed, channel, self._offload)
         self._mailing = Mailing(self._connections, self._holdings, statements, channel, self._offload)
+        self._texts = TextStatements(self.address.schema, statements.names)
         self._finder = Finder(self._connections, RowStatements(self.address.schema, statements.names))
         self._closed = False
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """See `Store.capability`."""
+        if kind in (FindsTexts, KeepsSearch):
+            return offered(TextIndex(self._connections, self._texts), kind, (FindsTexts, KeepsSearch))
         found = offered(self._finder, kind, (FindsRows, KeepsRows))
         return offered(self, kind, _DECLARED) if found is None else found
 
@@ -75,7 +83,7 @@ class PostgresStore:
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """See `Store.acquire`."""
         self._check(refs)
-        return await carried_out(self._offload, self._holdings.acquire, list(refs), owner) if refs else []
+        return await self._acquirer.acquire(list(refs), owner) if refs else []
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
@@ -99,6 +107,12 @@ class PostgresStore:
     def wait_s(self) -> float:
         """See `Leases.wait_s`."""
         return self.address.wait_s
+
+    async def confirm(self, lease: Lease) -> bool:
+        """See `Leases.confirm`."""
+        if self._holdings.is_alive:
+            return self._holdings.holds(lease)
+        return await carried_out(self._offload, self._holdings.confirm, lease)
 
     # -- hosts
 

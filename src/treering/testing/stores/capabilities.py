@@ -26,12 +26,13 @@ from ...events.stores.capabilities import (
     Watches,
 )
 from ...events.stores.finding import FindsRows
-from ...events.stores.search import KeepsSearch
+from ...events.stores.search import FindsTexts, KeepsSearch
 from .case import StoreCase, Writer, bare, line, lines, read_all
 
 ALL: tuple[type, ...] = (
     AppendsAtOnce,
     FindsRows,
+    FindsTexts,
     Health,
     KeepsRows,
     KeepsSearch,
@@ -168,6 +169,7 @@ class Leasing(StoreCase):
         await writer.append(line(1))
         assert await to_thread.run_sync(leases.holder, self.ref("a"))
         assert await to_thread.run_sync(leases.holder, self.ref("b")) is None
+        assert await leases.confirm(writer.lease)
         await store.release([writer.lease])
         assert await to_thread.run_sync(leases.holder, self.ref("a")) is None
 

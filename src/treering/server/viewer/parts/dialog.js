@@ -12,8 +12,10 @@ export function Dialog({ title, onClose, children, actions = null, onSubmit = nu
   const name = useId();
   useLayoutEffect(() => {
     const before = document.activeElement;
-    box.current.showModal();
+    const dialog = box.current;
+    dialog.showModal();
     return () => {
+      dialog.close(); // as long as it is open, nothing outside it takes the focus
       if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
     };
   }, []);

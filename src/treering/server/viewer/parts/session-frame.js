@@ -28,7 +28,7 @@ export function Frame({ page, shown }) {
   const { items } = page.model;
   const last = items.findLast((item) => item.role === "assistant") ?? items.findLast((item) => !item.live);
   const branch = page.model.isPinnedBranch
-    ? h("span", { class: "state" }, h(Icon, { name: "branch" }), "another branch")
+    ? h("span", { class: "state another" }, h(Icon, { name: "branch" }), "another branch")
     : null;
   return [h(SessionBar, { ...shown, view: "session", entry: last?.id, branch, menu: actions.menu }), actions.dialog];
 }
