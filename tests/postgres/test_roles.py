@@ -16,6 +16,7 @@ from treering.stores.postgres import PostgresStore
 from treering.stores.postgres import schema as schemas
 from treering.stores.postgres.administration import Administration
 from treering.stores.postgres.local_server import LocalServer
+from treering.stores.postgres.row_statements import RowStatements
 from treering.stores.postgres.statements import Statements
 
 OWNER, RUNNER, READER = "the owner", "run%ner", 'rea"der'
@@ -55,7 +56,8 @@ def test_each_statement_runs_without_ownership_and_the_reader_may_run_those_that
     roles: Roles, schema: str
 ) -> None:
     statements = Statements(schema)
-    assert {"append", "acquire", "put", "save_leaf", "read", "page"} <= set(statements.names.values())
+    RowStatements(schema, statements.names)  # adds its own
+    assert {"append", "acquire", "put", "save_leaf", "read", "page", "keep_rows"} <= set(statements.names.values())
     for text, name in statements.names.items():
         for url in (roles.runner, roles.reader):
             may = url == roles.runner or not (_WRITES.search(text) or name in ("copy", "new_history"))
