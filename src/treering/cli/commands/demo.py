@@ -23,6 +23,7 @@ from ...actors.host.host import SessionHost
 from ...actors.host.runtime import Limits
 from ...actors.session.session import Session
 from ...events.content import tool_use
+from ...events.errors import ExtraMissing, InvalidInput
 from ...events.health.doctor import examine
 from ...projections.feed import Reset
 from ..descriptions import preview_of, role_of, short
@@ -51,22 +52,32 @@ _PLANNED = 5  # the entries of the plan in the first scene
     default=8765,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="With --serve: the port; 0 for a free one.",
+    help="With --serve or --cluster: the port; 0 for a free one.",
 )
-@click.option("--open", "opens", is_flag=True, help="With --serve: open the page in a browser.")
+@click.option("--open", "opens", is_flag=True, help="With --serve or --cluster: open the page in a browser.")
+@click.option(
+    "--cluster", is_flag=True, help="Kill one of three hosts that share a database; with --serve, go on until Ctrl-C."
+)
 @click.option("--seed", default=1, show_default=True, help="With --serve: decides who says what.")
-def demo(folder: str | None, serves: bool, port: int, opens: bool, seed: int) -> None:
+def demo(folder: str | None, serves: bool, port: int, opens: bool, cluster: bool, seed: int) -> None:
     """Play a short story with several agents, and draw the resulting tree.
 
     With --serve, twenty agents work by a script until Ctrl-C, and a browser shows them at the address that is printed.
     It needs no network; the oldest sessions are removed.
+
+    With --cluster, three hosts share a PostgreSQL that is started for this. The one that owns the conversation is
+    killed, and the conversation goes on. It needs PostgreSQL's server, such as Debian's package `postgresql`.
 
     \b
     Examples:
       treering demo
       treering demo --dir story && treering tree story/plan.jsonl
       treering demo --serve --open
+      treering demo --cluster --serve --open
     """
+    if cluster:
+        _play_cluster(folder, port, opens, serves)
+        return
     with _place(folder) as place:
         if serves:
             from .demo_server import serve_demo
@@ -80,6 +91,24 @@ def demo(folder: str | None, serves: bool, port: int, opens: bool, seed: int) ->
         farewell = "The files were in a temporary directory, which has been removed."
     click.echo(farewell)
     click.echo("Agents at work, in a browser: treering demo --serve")
+
+
+def _play_cluster(folder: str | None, port: int, opens: bool, goes_on: bool) -> None:
+    """Play with three hosts.
+
+    Raises:
+        InvalidInput: A folder is given: the database keeps everything.
+        ExtraMissing: The packages of the database, of the server or of its clients are not installed.
+    """
+    if folder is not None:
+        raise InvalidInput("--dir is of no use with --cluster: its sessions are in a database, which is removed")
+    try:
+        from .demo_cluster import Story, play_cluster
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(
+            f"the cluster needs more packages ({error.name}): pip install 'treering[postgres,remote,server]'"
+        ) from error
+    run(play_cluster, port, opens, Story(goes_on=goes_on))
 
 
 @contextmanager

@@ -15,15 +15,18 @@ from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
 from ...events.stores.hosts import HostRow, Hosts
 from ...events.stores.inbox import Answer, Inbox, Letter
+from ...events.stores.search import FindsTexts, KeepsSearch
 from .acquiring import Acquirer
 from .address import parse_address
+from .catalog.finding import Finder
+from .catalog.row_statements import RowStatements
+from .catalog.searching import TextIndex
+from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
-from .finding import Finder
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
-from .row_statements import RowStatements
 from .sharding import ShardedStore, addresses_of
 from .statements import Statements
 from .watching import Listener, Watch
@@ -75,11 +78,14 @@ class PostgresStore:
         self._writer = Writer(self._connections, self._holdings, statements, channel)
         self._listener = Listener(self._connections, statements.changed, channel, self._offload)
         self._mailing = Mailing(self._connections, self._holdings, statements, channel, self._offload)
+        self._texts = TextStatements(self.address.schema, statements.names)
         self._finder = Finder(self._connections, RowStatements(self.address.schema, statements.names))
         self._closed = False
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """See `Store.capability`."""
+        if kind in (FindsTexts, KeepsSearch):
+            return offered(TextIndex(self._connections, self._texts), kind, (FindsTexts, KeepsSearch))
         found = offered(self._finder, kind, (FindsRows, KeepsRows))
         return offered(self, kind, _DECLARED) if found is None else found
 

@@ -64,7 +64,7 @@ from .capabilities import (
     TryingToWrite,
 )
 from .case import StoreCase
-from .catalog import KeepingRows, KeepingSearch
+from .catalog import FindingTexts, KeepingRows
 from .finding import FindingRows
 from .ownership import Ownership
 from .reading import Listing, Reading
@@ -87,8 +87,8 @@ class StoreSuite(
     AppendingAtOnce,
     Examining,
     FindingRows,
+    FindingTexts,
     KeepingRows,
-    KeepingSearch,
     Leasing,
     LookingAtOnce,
     NamingPlaces,

@@ -26,12 +26,13 @@ from ...events.stores.capabilities import (
     Watches,
 )
 from ...events.stores.finding import FindsRows
-from ...events.stores.search import KeepsSearch
+from ...events.stores.search import FindsTexts, KeepsSearch
 from .case import StoreCase, Writer, bare, line, lines, read_all
 
 ALL: tuple[type, ...] = (
     AppendsAtOnce,
     FindsRows,
+    FindsTexts,
     Health,
     KeepsRows,
     KeepsSearch,
