@@ -56,6 +56,8 @@ class PostgresStore:
         self._offload = (
             ThreadOffload(CONNECTIONS_MAX) if offload is None or isinstance(offload, ThreadOffload) else offload
         )
+        # A lease must not end because all other threads wait for answers.
+        self._renewing = ThreadOffload(1) if isinstance(self._offload, ThreadOffload) else self._offload
         self._connections = Connections(self.address)
         statements = Statements(self.address.schema)
         self._connections.names = statements.names
@@ -87,7 +89,7 @@ class PostgresStore:
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
-        return await carried_out(self._offload, self._holdings.renew, list(leases))
+        return await carried_out(self._renewing, self._holdings.renew, list(leases))
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""
