@@ -62,6 +62,8 @@ from ..events.stores.checks import check_header, check_kind, check_lines
 from ..events.stores.copying import CopyReport, NotCopied, copy_logs
 from ..events.stores.files import Durability, FileStore
 from ..events.stores.finding import Among, FindsRows, Outdated, RowColumns, RowPlace, RowQuery, columns_of
+from ..events.stores.hosts import HostRow, Hosts
+from ..events.stores.inbox import Answer, Inbox, Letter, Whereabouts
 from ..events.stores.memory import MemoryStore
 from ..events.stores.search import (
     Checkpoint,
@@ -78,6 +80,7 @@ from ..events.stores.search_index import SearchIndex
 
 __all__ = [
     "Among",
+    "Answer",
     "Append",
     "AppendsAtOnce",
     "Blob",
@@ -94,7 +97,10 @@ __all__ = [
     "Filters",
     "FindsRows",
     "Health",
+    "HostRow",
+    "Hosts",
     "InDoubt",
+    "Inbox",
     "IndexUnavailable",
     "IndexedLog",
     "KeepsRows",
@@ -104,6 +110,7 @@ __all__ = [
     "Lease",
     "Leases",
     "Left",
+    "Letter",
     "LogInfo",
     "LooksAtOnce",
     "MemoryStore",
@@ -133,6 +140,7 @@ __all__ = [
     "TriesWriting",
     "Wanted",
     "Watches",
+    "Whereabouts",
     "Whole",
     "check_header",
     "check_kind",
