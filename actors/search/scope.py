@@ -75,21 +75,28 @@ class Lookup:
     """The index as one search uses it.
 
     Args:
-        index: The index.
-        scope: The scope, brought up to date with that index.
+        index: The index, brought up to date.
+        numbers: The numbers of the logs that are fully indexed.
         candidates: The numbers of the entries that may match, by log; None if there are too many. They are used until
             this process changes the index.
+        changes: The index's count of changes when it was up to date.
 
     Attributes:
         numbers: The numbers of the logs in the index.
         failed: Whether the index failed, so that the logs must be scanned.
     """
 
-    def __init__(self, index: KeepsSearch, scope: SearchScope, candidates: Mapping[int, Sequence[int]] | None) -> None:
+    def __init__(
+        self,
+        index: KeepsSearch,
+        numbers: Mapping[Ref, int],
+        candidates: Mapping[int, Sequence[int]] | None,
+        changes: int,
+    ) -> None:
         self._index = index
-        self._changes = scope.changes
+        self._changes = changes
         self._candidates = candidates
-        self.numbers = scope.numbers
+        self.numbers = numbers
         self.failed = False
 
     def find(self, rows: Sequence[SessionSummary], request: SearchRequest) -> list[list[EntryText]]:
@@ -103,7 +110,7 @@ class Lookup:
         try:
             log = self.numbers[row.ref]
             known = self._candidates if self._index.changes == self._changes else None
-            candidates = None if known is None else known[log]
+            candidates = None if known is None else known.get(log)  # none if it was indexed anew
             return self._index.find(request.query, request.filters, log, candidates, after=after, limit=LOOKUP_MAX)
         except IndexUnavailable as error:
             warn_index_unavailable(error)

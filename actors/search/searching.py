@@ -1,9 +1,9 @@
 """Searching: find the entries of all sessions of a host that contain a query's words.
 
-There are two ways, with the same results. A plain scan reads log after log, the most recently used session first, and
-needs nothing but the logs. An index answers where the store keeps one (see `KeepsSearch`); before it answers, changed
-logs are indexed from their checkpoints on. If it cannot be used (the root is not writable, or SQLite lacks FTS5), the
-scan answers instead, and a log line says so.
+There are two ways, with the same results, over rows in memory or rows that the store finds. A plain scan reads log
+after log, the most recently used session first, and needs nothing but the logs. An index answers where the store keeps
+one (see `KeepsSearch`); before it answers, changed logs are indexed from their checkpoints on. If it cannot be used
+(the root is not writable, or SQLite lacks FTS5), the scan answers instead, and a log line says so.
 
 The logs are the truth. A session that cannot be read is named in `Search.findings`, never skipped silently.
 """
@@ -25,14 +25,14 @@ from ...events.findings import Finding, unreadable
 from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
-from ...events.stores.search import EntryText, Filters, IndexUnavailable, KeepsSearch
+from ...events.stores.search import EntryText, Filters, FindsTexts, IndexUnavailable, KeepsSearch
 from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
 from ...projections.search.texts import TextReader
 from ...projections.summary import SessionSummary
-from ..host.listing import Listing
 from ..host.names import checked_path
 from ..host.runtime import Runtime
+from .found import FoundLogs, SearchedListing
 from .hits import Hit, Search
 from .scope import LOOKUP_MAX, Lookup, SearchRequest, SearchScope, warn_index_unavailable
 from .updating import INLINE_MAX, texts_of, update_index
@@ -48,11 +48,17 @@ class Searching:
         listing: The rows of all sessions, archived ones included, the most recently used first.
     """
 
-    def __init__(self, runtime: Runtime, listing: Listing) -> None:
+    def __init__(self, runtime: Runtime, listing: SearchedListing) -> None:
         self._runtime = runtime
         self._listing = listing
         self._listing_changes = 0
-        self._index = None if runtime.scans is None else runtime.store.capability(KeepsSearch)
+        self._index: KeepsSearch | None = None
+        self._found: FoundLogs | None = None
+        if runtime.scans is None:
+            texts = runtime.store.capability(FindsTexts)
+            self._index, self._found = texts, FoundLogs(runtime, listing, texts)
+        else:
+            self._index = runtime.store.capability(KeepsSearch)
         self._turn = anyio.Lock()
         self._scope: SearchScope | None = None
 
@@ -143,20 +149,33 @@ class Searching:
         self, request: SearchRequest, with_index: bool | None, findings: list[Finding]
     ) -> AsyncGenerator[tuple[SessionSummary, EntryText]]:
         """Yield the matching texts with their sessions' rows; logs that the index does not cover are scanned."""
-        scope, candidates = await self._ready(request, with_index)
+        index = await self._index_for(with_index)
+        if self._found is not None:
+            scopes = self._found.scopes(request, is_indexed=index is not None)
+        else:
+            scopes = self._held(request, index)
+        async with aclosing(scopes):
+            async for rows, lookup in scopes:
+                for is_indexed, group in _groups(rows, {} if lookup is None else lookup.numbers):
+                    if is_indexed and lookup is not None and not lookup.failed:
+                        found = self._looked_up(group, request, lookup, findings)
+                    else:
+                        found = self._scanned(group, request, findings)
+                    async with aclosing(found) as matches:
+                        async for match in matches:
+                            yield match
+
+    async def _held(
+        self, request: SearchRequest, index: KeepsSearch | None
+    ) -> AsyncGenerator[tuple[Sequence[SessionSummary], Lookup | None]]:
+        """Yield the rows of all sessions that may match, which memory holds, and the index."""
+        scope, candidates = await self._ready(request, index)
         rows, project = scope.rows_of(candidates), request.project
         if project is not None:
             hashed = await self._runtime.offload(project_hash, project)
             rows = [row for row in rows if row.project == project or row.project_hash == hashed]
-        lookup = None if scope.index is None else Lookup(scope.index, scope, candidates)
-        for is_indexed, group in _groups(rows, {} if lookup is None else lookup.numbers):
-            if is_indexed and lookup is not None and not lookup.failed:
-                found = self._looked_up(group, request, lookup, findings)
-            else:
-                found = self._scanned(group, request, findings)
-            async with aclosing(found) as matches:
-                async for match in matches:
-                    yield match
+        indexed = scope.index
+        yield rows, None if indexed is None else Lookup(indexed, scope.numbers, candidates, scope.changes)
 
     async def _scanned(
         self, rows: Sequence[SessionSummary], request: SearchRequest, findings: list[Finding]
@@ -214,12 +233,12 @@ class Searching:
     # -- the scope of a search
 
     async def _ready(
-        self, request: SearchRequest, with_index: bool | None
+        self, request: SearchRequest, index: KeepsSearch | None
     ) -> tuple[SearchScope, dict[int, list[int]] | None]:
         """Return the current scope, and the entries that the index narrows it down to, if it does; see `candidates`."""
-        index = await self._index_for(with_index)
         async with self._turn:
-            stamps = None if self._runtime.scans is None else await self._runtime.blocking(self._runtime.scans.scan)
+            scans = self._runtime.scans
+            stamps = None if scans is None else await self._runtime.blocking(scans.scan)
             scope = self._scope
             is_listed = self._listing_changes == self._listing.changes
             if stamps is None or scope is None or stamps != scope.stamps or scope.has_unreadable or not is_listed:

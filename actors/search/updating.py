@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
+from functools import partial
 from zlib import crc32
 
 from ...events.arguments import is_text
 from ...events.errors import LogReplaced, TreeringError
 from ...events.stores.base import Cursor, Opening, Ref, Stamp
-from ...events.stores.search import UNFINISHED, Checkpoint, EntryText, IndexedLog, KeepsSearch, Portion, text_of
+from ...events.stores.search import (
+    UNFINISHED,
+    Checkpoint,
+    EntryText,
+    FindsTexts,
+    IndexedLog,
+    KeepsSearch,
+    Portion,
+    Unindexed,
+    text_of,
+)
 from ...events.telemetry import logger
 from ...projections.search.texts import TextReader
 from ..host.runtime import Runtime
@@ -30,28 +41,41 @@ async def update_index(runtime: Runtime, index: KeepsSearch, stamps: Mapping[Ref
     """
     known = await runtime.offload(index.known)
     gone = [ref for ref in known if ref not in stamps]
+    missing = (
+        Unindexed(ref, text_of(stamp), known.get(ref))
+        for ref, stamp in stamps.items()
+        if is_text(ref) and not is_indexed(ref, stamp, known)
+    )
+    await _index(runtime, index, missing, gone)
+
+
+async def update_unindexed(runtime: Runtime, index: FindsTexts) -> list[Unindexed]:
+    """Bring the index up to date with all logs; return those that it lacks even so, such as those that are unreadable.
+
+    Raises:
+        IndexUnavailable: It cannot be written to.
+    """
+    after = ""
+    while missing := await runtime.offload(partial(index.unindexed, after=after, limit=_PORTIONS_MAX)):
+        await _index(runtime, index, missing, [])
+        after = missing[-1].ref
+    return await runtime.offload(index.unindexed)
+
+
+async def _index(runtime: Runtime, index: KeepsSearch, missing: Iterable[Unindexed], gone: list[Ref]) -> None:
+    """Index the texts that the index lacks, log by log, and remove logs that are gone."""
     portions: list[Portion] = []
     size = 0
-    async with aclosing(_missing_portions(runtime, stamps, known)) as missing_portions:
-        async for portion in missing_portions:
-            portions.append(portion)
-            size += _chars(portion.texts)
-            if size > _PORTION_CHARS or len(portions) == _PORTIONS_MAX:
-                await runtime.offload(index.update, portions, gone)
-                portions, size, gone = [], 0, []
+    for log in missing:
+        async with aclosing(_portions_of(runtime, log.ref, log.stamp, log.known)) as missing_portions:
+            async for portion in missing_portions:
+                portions.append(portion)
+                size += _chars(portion.texts)
+                if size > _PORTION_CHARS or len(portions) == _PORTIONS_MAX:
+                    await runtime.offload(index.update, portions, gone)
+                    portions, size, gone = [], 0, []
     if portions or gone:
         await runtime.offload(index.update, portions, gone)
-
-
-async def _missing_portions(
-    runtime: Runtime, stamps: Mapping[Ref, Stamp], known: Mapping[Ref, IndexedLog]
-) -> AsyncGenerator[Portion]:
-    """Yield the texts that the index lacks, log by log."""
-    for ref, stamp in stamps.items():
-        if is_text(ref) and not is_indexed(ref, stamp, known):
-            async with aclosing(_portions_of(runtime, ref, text_of(stamp), known.get(ref))) as portions:
-                async for portion in portions:
-                    yield portion
 
 
 async def _portions_of(runtime: Runtime, ref: Ref, stamp: str, known: IndexedLog | None) -> AsyncGenerator[Portion]:

@@ -6,7 +6,7 @@ match a query, and their texts decide which of them really do, so all engines fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -120,6 +120,20 @@ class Portion(Struct, frozen=True):
     texts: list[EntryText]
 
 
+class Unindexed(Struct, frozen=True):
+    """A log whose texts are not all in the index.
+
+    Attributes:
+        ref: The log.
+        stamp: Its stamp (as text).
+        known: What the index knows of it, if anything.
+    """
+
+    ref: Ref
+    stamp: str
+    known: IndexedLog | None = None
+
+
 class IndexUnavailable(Exception):
     """There is no usable index here: search without it."""
 
@@ -191,4 +205,30 @@ class KeepsSearch(Protocol):
 
     def close(self) -> None:
         """Release the index for good."""
+        ...
+
+
+@runtime_checkable
+class FindsTexts(KeepsSearch, Protocol):
+    """A store that keeps a search index beside rows that it finds, for so many logs that a host cannot hold all rows.
+
+    A search then asks for the rows of logs that may match, and for no others. Without this capability, a search over
+    a store that finds rows reads the logs, one after the other.
+    """
+
+    def unindexed(self, *, after: Ref = "", limit: int | None = None) -> list[Unindexed]:
+        """Return logs whose texts are not all in the index, in the order of their names.
+
+        Args:
+            after: Only logs whose name comes later.
+            limit: The maximum number of logs.
+        """
+        ...
+
+    def numbers(self, refs: Collection[Ref]) -> dict[Ref, int]:
+        """Return the numbers of those logs whose texts are all in the index."""
+        ...
+
+    def names(self, numbers: Collection[int]) -> dict[int, Ref]:
+        """Return the logs that have these numbers."""
         ...

@@ -34,8 +34,14 @@ SAMPLE = re.compile(
     r"(?:<!-- (?P<mark>[^>]+) -->\n)?(?P<pad> *)```python\n(?P<code>.*?)^ *```$", re.DOTALL | re.MULTILINE
 )
 FOLLOWS = "run: until the host closes"
-EXTRAS = {"openai": "OpenAIModel", "bpe_openai": "ExactTokenizer"}
-"""Packages of extras, and the name in treering.models that requires each."""
+EXTRAS = {
+    "agents": "adapters.openai_agents",
+    "bpe_openai": "ExactTokenizer",
+    "claude_agent_sdk": "adapters.claude_agent_sdk",
+    "langgraph": "adapters.langgraph",
+    "openai": "OpenAIModel",
+}
+"""Packages of extras, and what a sample names that needs each."""
 
 SHOWN = {
     "README.md": ["assistant: Fewer passes, then.\n"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.stores.postgres.escaping import BETWEEN, after_prefix, escaped, like_containing, unescaped
+from treering.stores.postgres.catalog.escaping import BETWEEN, after_prefix, escaped, like_containing, unescaped
 
 texts = st.text("\0\1\2\3\4ab%_\\\ud7ff\ue000\U0010ffff", max_size=5)
 

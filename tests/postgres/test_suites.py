@@ -26,7 +26,7 @@ def _installed() -> None:
 def turn() -> tuple[str, str]:
     """Return whose turn it is, a room and a part of it: each state of the store's code has one of its own."""
     folder = Path(treering.stores.postgres.__file__).parent
-    number = crc32(b"".join(each.read_bytes() for each in sorted(folder.glob("*.py"))))
+    number = crc32(b"".join(each.read_bytes() for each in sorted(folder.rglob("*.py"))))
     rooms = ROOMS["postgres"]
     return rooms[number % len(rooms)], f"{number // len(rooms) % PARTS}/{PARTS}"
 

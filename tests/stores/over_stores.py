@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 ROOMS = {
     "memory": ("sessions", "following", "catalog", "search", "keyed", "keeping", "importing", "exporting"),
-    "finding": ("catalog", "keeping"),
+    "finding": ("catalog", "keeping", "search"),
     "sqlite": ("sessions", "following", "catalog", "search", "keyed"),
     "postgres": (
         "sessions",

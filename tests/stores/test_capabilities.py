@@ -29,11 +29,13 @@ from treering.events.stores.capabilities import (
     offered,
 )
 from treering.events.stores.finding import FindsRows
+from treering.events.stores.search import FindsTexts
 from treering.events.stores.shelf import Shelf
 from treering.testing.stores.capabilities import ALL
 
 T = TypeVar("T")
 
+IN_A_DATABASE = {FindsRows, FindsTexts}
 NEED_A_DISK = {Health, NamesFiles, Recovers, TriesWriting}
 
 
@@ -55,13 +57,13 @@ def declared(store: FileStore | MemoryStore) -> set[type]:
     return {kind for kind in ALL if store.capability(kind) is not None}
 
 
-async def test_a_file_store_has_every_capability_but_one_and_answers_each_with_what_can_do_it(
+async def test_a_file_store_has_every_capability_but_those_of_databases_and_answers_each_with_what_can_do_it(
     tmp_path: Path,
 ) -> None:
     store = FileStore(tmp_path)
-    for kind in {*ALL} - {FindsRows}:
+    for kind in {*ALL} - IN_A_DATABASE:
         assert isinstance(store.capability(kind), kind)
-    assert store.capability(NeverBlocks) is store.capability(FindsRows) is None
+    assert [store.capability(kind) for kind in (NeverBlocks, FindsRows, FindsTexts)] == [None] * 3
     await store.aclose()
 
 
@@ -69,7 +71,7 @@ async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_write
     group, file = FileStore(tmp_path, durability="group"), FileStore(tmp_path, durability="file")
     threaded = FileStore(tmp_path, writes="thread")
     for store in (group, threaded):
-        assert declared(store) == {*ALL} - {AppendsAtOnce, FindsRows}
+        assert declared(store) == {*ALL} - {AppendsAtOnce} - IN_A_DATABASE
         await store.aclose()
     assert (file.capability(AppendsAtOnce) is not None) == file.appends_at_once
     await file.aclose()
@@ -77,7 +79,7 @@ async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_write
 
 def test_a_memory_store_declares_what_needs_no_disk() -> None:
     store = MemoryStore()
-    assert declared(store) == {*ALL} - NEED_A_DISK - {FindsRows}
+    assert declared(store) == {*ALL} - NEED_A_DISK - IN_A_DATABASE
     assert store.capability(NeverBlocks) is store
     for kind in declared(store):
         assert isinstance(store.capability(kind), kind)

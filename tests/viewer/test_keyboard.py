@@ -193,6 +193,7 @@ async def test_axe_finds_nothing_in_what_opens(
     await page.goto(f"{site.url}s/everything/saw/{session.leaf_id}")
     for line in await page.locator(".saw-line").all():
         await line.click()
+    await page.evaluate("scrollTo(0, 0)")  # what is half below the header is not small
     await look("what it saw, open")
     await page.get_by_label("Window").fill("5")
     await page.get_by_role("button", name="Build for it").click()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, ViewportSize, expect
 
 from treering import SessionHost, Usage, tool_result, tool_use
 
-from .conftest import WAIT_MS, Site
+from .conftest import WAIT_MS, Serving, Site
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=WAIT_MS)
@@ -130,6 +131,27 @@ async def test_what_was_found_has_its_columns_named_and_searching_is_not_finding
     await expect(page.locator(".skeleton > div").first).to_be_visible()
     await expect(page.get_by_text("Nothing matches")).to_have_count(0)
     await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_the_longest_word_for_a_state_has_its_column(tmp_path: Path, serving: Serving, page: Page) -> None:
+    async with SessionHost(tmp_path) as host:
+        parent = await host.create("parent")
+        await parent.append_message("user", "Go on.")
+        for number in range(2):
+            child = await host.create(f"c{number}", parent_session=parent.id, parent_entry=parent.leaf_id)
+            await child.append_message("assistant", [tool_use("c1", "bash", {"command": "make"})], model="m")
+    async with SessionHost(tmp_path) as host, serving(host) as site:
+        for address, count in (("sessions", 3), ("?state=asleep", 3)):
+            await page.goto(site.url + address)
+            await expect(page.locator(".list-row .state", has_text="working, asleep")).to_have_count(count)
+            gaps = await page.locator(".list-row > a").evaluate_all(
+                "rows => rows.map((row) => row.querySelector('bdi').getBoundingClientRect().left"
+                " - Math.max(...[...row.querySelector('.state').childNodes].map((part) => {"
+                "   const range = document.createRange(); range.selectNode(part);"
+                "   return range.getBoundingClientRect().right; })))"
+            )
+            assert min(gaps) >= 8, address
+        await page.goto("about:blank")  # before the server goes
 
 
 async def test_a_session_that_is_not_there_says_so_once_and_leads_on(

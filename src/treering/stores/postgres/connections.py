@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -114,16 +114,17 @@ class Connections:
         self.names: Mapping[Query, str] = {}
 
     @contextmanager
-    def lent(self, answer_s: float = math.inf) -> Generator[Connection]:
+    def lent(self, answer_s: float = math.inf, *, reserved: bool = False) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
 
         Args:
             answer_s: For how many seconds each answer is waited for, at most `ANSWER_S`.
+            reserved: Whether not to wait while many connections are in use; for one caller at a time.
 
         Raises:
             StoreUnavailable: The server cannot be reached; the block did not run.
         """
-        with self._slots:
+        with nullcontext() if reserved else self._slots:
             connection = self._take()
             connection.answer_s = answer_s
             try:
@@ -135,7 +136,7 @@ class Connections:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self, answer_s: float = math.inf) -> Generator[Connection]:
+    def use(self, answer_s: float = math.inf, *, reserved: bool = False) -> Generator[Connection]:
         """Lend a connection to a block, whose errors are told in the words of the tree; see `lent`.
 
         Raises:
@@ -143,25 +144,30 @@ class Connections:
             ReadOnly: It takes no writes.
         """
         try:
-            with self.lent(answer_s) as connection:
+            with self.lent(answer_s, reserved=reserved) as connection:
                 yield connection
         except psycopg.Error as error:
             raise self.told(error) from error
 
-    def ask(self, question: Callable[[Connection], T]) -> T:
+    def ask(self, question: Callable[[Connection], T], answer_s: float = math.inf, *, reserved: bool = False) -> T:
         """Return what a function reads, which changes nothing; on a new connection if the one that was kept broke off.
+
+        Args:
+            question: The function, which may run twice.
+            answer_s: See `lent`.
+            reserved: See `lent`.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or broke off twice.
         """
         try:
-            with self.lent() as connection:
+            with self.lent(answer_s, reserved=reserved) as connection:
                 return question(connection)
         except psycopg.Error as error:
             if not is_lost(error):
                 raise self.told(error) from error
         self._forget_idle()  # the others broke off with it
-        with self.use() as connection:
+        with self.use(answer_s, reserved=reserved) as connection:
             return question(connection)
 
     def open(self) -> BoundedConnection:

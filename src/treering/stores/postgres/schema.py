@@ -143,6 +143,19 @@ create table {s}.currents (project text collate "C" primary key, ref text collat
 create index currents_of_log on {s}.currents (ref);
 """
 
+_TEXTS: LiteralString = """
+alter table {s}.logs add column unsearched boolean not null default true;
+create index logs_unsearched on {s}.logs (ref) where unsearched and header is not null;
+create table {s}.indexed (number bigint generated always as identity primary key, ref text collate "C" not null unique,
+    log text collate "C" references {s}.logs on delete cascade, stamp text not null default '',
+    generation text not null default '', seq bigint not null default 0, crc bigint not null default 0);
+create index indexed_of_log on {s}.indexed (log) where log is not null;
+create table {s}.texts (log bigint not null references {s}.indexed on delete cascade, seq bigint not null,
+    entry_id text not null, role text collate "C" not null, tools text[] not null, at timestamptz not null,
+    body bytea not null, grams integer[] not null, primary key (log, seq));
+create index texts_grams on {s}.texts using gin (grams);
+"""
+
 _TRIGRAMS = (
     "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace where extname = 'pg_trgm'"
 )
@@ -185,7 +198,12 @@ def _hosts(cursor: Cursor, schema: str) -> None:
     )
 
 
-MIGRATIONS = (_first, _inbox, _rows, _hosts)
+def _texts(cursor: Cursor, schema: str) -> None:
+    """Make the index of a search, which is empty until somebody asks for it."""
+    cursor.execute(sql.SQL(_TEXTS).format(s=sql.Identifier(schema)))
+
+
+MIGRATIONS = (_first, _inbox, _rows, _hosts, _texts)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)

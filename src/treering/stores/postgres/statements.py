@@ -11,7 +11,7 @@ with asked as (
         with ordinality as a (ref, epoch, history, head, count, size, header, n)
 ), moved as (
     update {s}.logs l set head = l.head + a.count, size = l.size + a.size, changed = clock_timestamp(), stale = true,
-        history = case when a.header is null then l.history else nextval('{s}.histories') end,
+        unsearched = true, history = case when a.header is null then l.history else nextval('{s}.histories') end,
         header = coalesce(a.header, l.header)
     from asked a
     where l.ref = a.ref and l.owner = %(owner)s and l.epoch = a.epoch and l.head = a.head
@@ -167,7 +167,7 @@ with old as (
     where ref = %(ref)s and owner = %(owner)s and epoch = %(epoch)s for update
 ), log as (
     update {s}.logs l set history = %(history)s, head = %(head)s, header = %(header)b, size = %(size)s,
-        changed = clock_timestamp(), stale = true
+        changed = clock_timestamp(), stale = true, unsearched = true
     from old where l.ref = old.ref returning l.ref
 ), told as (select count(pg_notify(%(channel)s, %(ref)s)) as count),
 beside as (delete from {s}.beside b using old where b.ref = old.ref),

@@ -15,15 +15,18 @@ from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
 from ...events.stores.hosts import HostRow, Hosts
 from ...events.stores.inbox import Answer, Inbox, Letter
+from ...events.stores.search import FindsTexts, KeepsSearch
 from .acquiring import Acquirer
 from .address import parse_address
+from .catalog.finding import Finder
+from .catalog.row_statements import RowStatements
+from .catalog.searching import TextIndex
+from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
-from .finding import Finder
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
-from .row_statements import RowStatements
 from .statements import Statements
 from .watching import Listener, Watch
 from .writing import Writer
@@ -53,6 +56,8 @@ class PostgresStore:
         self._offload = (
             ThreadOffload(CONNECTIONS_MAX) if offload is None or isinstance(offload, ThreadOffload) else offload
         )
+        # A lease must not end because all other threads wait for answers.
+        self._renewing = ThreadOffload(1) if isinstance(self._offload, ThreadOffload) else self._offload
         self._connections = Connections(self.address)
         statements = Statements(self.address.schema)
         self._connections.names = statements.names
@@ -64,11 +69,14 @@ class PostgresStore:
         self._writer = Writer(self._connections, self._holdings, statements, channel)
         self._listener = Listener(self._connections, statements.changed, channel, self._offload)
         self._mailing = Mailing(self._connections, self._holdings, statements, channel, self._offload)
+        self._texts = TextStatements(self.address.schema, statements.names)
         self._finder = Finder(self._connections, RowStatements(self.address.schema, statements.names))
         self._closed = False
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """See `Store.capability`."""
+        if kind in (FindsTexts, KeepsSearch):
+            return offered(TextIndex(self._connections, self._texts), kind, (FindsTexts, KeepsSearch))
         found = offered(self._finder, kind, (FindsRows, KeepsRows))
         return offered(self, kind, _DECLARED) if found is None else found
 
@@ -81,7 +89,7 @@ class PostgresStore:
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
-        return await carried_out(self._offload, self._holdings.renew, list(leases))
+        return await carried_out(self._renewing, self._holdings.renew, list(leases))
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""

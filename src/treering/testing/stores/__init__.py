@@ -65,7 +65,7 @@ from .capabilities import (
     TryingToWrite,
 )
 from .case import StoreCase
-from .catalog import KeepingRows, KeepingSearch
+from .catalog import FindingTexts, KeepingRows
 from .finding import FindingRows
 from .neighbours import Mailing, Neighbouring
 from .ownership import Ownership
@@ -89,8 +89,8 @@ class StoreSuite(
     AppendingAtOnce,
     Examining,
     FindingRows,
+    FindingTexts,
     KeepingRows,
-    KeepingSearch,
     Leasing,
     LookingAtOnce,
     Mailing,

@@ -28,7 +28,7 @@ from ...events.stores.capabilities import (
 from ...events.stores.finding import FindsRows
 from ...events.stores.hosts import Hosts
 from ...events.stores.inbox import Inbox
-from ...events.stores.search import KeepsSearch
+from ...events.stores.search import FindsTexts, KeepsSearch
 from .case import StoreCase, Writer, bare, line, lines, read_all
 
 ALL: tuple[type, ...] = (
@@ -36,6 +36,7 @@ ALL: tuple[type, ...] = (
     Inbox,
     AppendsAtOnce,
     FindsRows,
+    FindsTexts,
     Health,
     KeepsRows,
     KeepsSearch,

@@ -14,9 +14,11 @@ from ...events.stores.search import (
     Checkpoint,
     EntryText,
     Filters,
+    FindsTexts,
     IndexUnavailable,
     KeepsSearch,
     Portion,
+    text_of,
 )
 from ...projections.search.query import Query
 from .case import TIME, StoreCase, line
@@ -200,3 +202,49 @@ class KeepingSearch(StoreCase):
         index.close()
         with pytest.raises(IndexUnavailable):
             index.known()
+
+
+class FindingTexts(KeepingSearch):
+    """The promises of `FindsTexts`, beside those of `KeepsSearch`."""
+
+    @pytest.fixture
+    async def texts(self, store: Store, index: KeepsSearch) -> AsyncIterator[FindsTexts]:
+        """Another index of the store that holds a log."""
+        texts = self.capable(store, FindsTexts)
+        yield texts
+        texts.close()
+
+    async def test_a_log_is_unindexed_until_it_is_indexed_and_again_when_it_grows(
+        self, store: Store, texts: FindsTexts
+    ) -> None:
+        writers = {name: await self.writer(store, name) for name in "bc"}
+        for writer in writers.values():
+            await writer.append(line(1))
+        refs = [self.ref(name) for name in "abc"]
+        missing = texts.unindexed()
+        assert [(log.ref, log.known) for log in missing] == [(ref, None) for ref in refs]
+        assert [log.ref for log in texts.unindexed(after=refs[0], limit=1)] == refs[1:2]
+        first = self.portion("b", "needle", stamp=missing[1].stamp)
+        texts.update([first, self.portion("c", "hay", stamp=UNFINISHED)])
+        assert [log.ref for log in texts.unindexed()] == [refs[0], refs[2]]
+        numbers = texts.numbers([*refs, self.ref("never")])
+        assert numbers == {refs[1]: texts.known()[refs[1]].number}
+        assert texts.names([*numbers.values(), 2**40]) == {number: ref for ref, number in numbers.items()}
+        await writers["b"].append(line(2))
+        assert texts.numbers(refs) == {}
+        [again] = [log for log in texts.unindexed() if log.ref == refs[1]]
+        assert (again.known, again.stamp == first.stamp) == (texts.known()[refs[1]], False)
+
+    async def test_the_texts_of_a_log_go_with_it(self, store: Store, texts: FindsTexts) -> None:
+        writer = await self.writer(store, "b")
+        await writer.append(line(1))
+        texts.update([self.portion("b", "needle")])
+        await store.remove(writer.lease)
+        assert (self.found(texts, "needle"), texts.candidates(Query("needle"))) == ([], {})
+        assert [log.ref for log in texts.unindexed()] == [self.ref("a")]
+
+    async def test_a_portion_of_an_earlier_state_leaves_a_log_unindexed(self, store: Store, texts: FindsTexts) -> None:
+        [early] = texts.unindexed()
+        texts.update([self.portion("a", "needle", stamp=text_of(Stamp(1, 2, 3)))])
+        assert [log.ref for log in texts.unindexed()] == [early.ref]
+        assert texts.numbers([early.ref]) == {}

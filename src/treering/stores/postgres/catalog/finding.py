@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
-from ...events.stores.base import Cursor, Ref, Stamp
-from ...events.stores.capabilities import KeptRow, KeptRows
-from ...events.stores.finding import FindsRows, Outdated, RowColumns, RowQuery, columns_of, looked_through
+from ....events.stores.base import Cursor, Ref, Stamp
+from ....events.stores.capabilities import KeptRow, KeptRows
+from ....events.stores.finding import FindsRows, Outdated, RowColumns, RowQuery, columns_of, looked_through
+from ..connections import Connections
 from .conditions import RowConditions, is_name, names_of
-from .connections import Connections
 from .escaping import BETWEEN, escaped, escaped_or_none, unescaped
 from .row_statements import RowStatements
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from psycopg import sql
 
-# A stamp counts nanoseconds.
-_CHANGED_NS = "(extract(epoch from l.changed) * 1000000)::bigint * 1000"
+CHANGED_NS = "(extract(epoch from l.changed) * 1000000)::bigint * 1000"
+"""When a log, `l`, changed, as a stamp counts it."""
 
 _OUTDATED = f"""
-select l.ref, l.size, {_CHANGED_NS}, l.history, l.head, r.size, r.changed, r.identity, r.data
+select l.ref, l.size, {CHANGED_NS}, l.history, l.head, r.size, r.changed, r.identity, r.data
 from {{s}}.logs l left join {{s}}.rows r on r.ref = l.ref
 where l.stale and l.header is not null and l.ref > %(after)s order by l.ref limit %(limit)s
 """
@@ -53,14 +53,14 @@ on conflict (ref) do update set log = excluded.log, size = excluded.size, change
     last_entry = excluded.last_entry, used = excluded.used, looked = excluded.looked
 where not exists (
     select from {{s}}.logs l where l.ref = r.ref and r.size = l.size and r.identity = l.history
-        and r.changed = {_CHANGED_NS} and (excluded.size, excluded.changed, excluded.identity)
+        and r.changed = {CHANGED_NS} and (excluded.size, excluded.changed, excluded.identity)
         is distinct from (r.size, r.changed, r.identity)
 )
 """
 
 _IS_STALE = f"""not exists (
     select from {{s}}.rows r
-    where r.ref = l.ref and r.size = l.size and r.identity = l.history and r.changed = {_CHANGED_NS}
+    where r.ref = l.ref and r.size = l.size and r.identity = l.history and r.changed = {CHANGED_NS}
 )"""
 
 _MARK_STALE = f"""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import LiteralString
 
-from ...events.errors import InvalidInput
-from ...events.stores.base import Ref
-from ...events.stores.finding import Among, RowOrder, RowPlace, RowQuery
+from ....events.errors import InvalidInput
+from ....events.stores.base import Ref
+from ....events.stores.finding import Among, RowOrder, RowPlace, RowQuery
 from .escaping import after_prefix, escaped, like_containing
 
 BEGINNING = 200

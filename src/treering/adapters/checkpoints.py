@@ -1,0 +1,391 @@
+"""The checkpoints of one LangGraph thread, as entries of one session.
+
+A checkpoint is a custom entry below that of its parent, so a graph that is resumed from an old checkpoint makes a
+branch of the session's tree. Its values are stored as what differs from the parent's: a list that grew costs what was
+added to it. The messages of a list stand before the checkpoint as messages, for people, searches and other programs;
+the checkpoint itself keeps its own bytes of them, by which it is read back exactly.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import anyio
+import msgspec
+from msgspec import Raw, Struct
+
+from ..actors.commands import AppendOptions
+from ..actors.session.session import Session
+from ..events.entries import ContextEdit, ContextEditEntry, Custom, CustomEntry, Message, MessageEntry, Payload
+from ..events.errors import EntryNotFound
+from .langchain_messages import message_of
+
+CHECKPOINT = "langgraph.checkpoint"
+WRITES = "langgraph.writes"
+HIDDEN = "langgraph.hidden"
+"""The types of the custom entries: a checkpoint; what tasks wrote after it; checkpoints that are shown no more."""
+
+RECORDS_KEPT_MAX = 512
+"""How many checkpoints of a thread are kept decoded, since the next one needs its parents."""
+
+DEPTH_MAX = 128
+LENGTH_PER_DEPTH = 8
+"""Of how many checkpoints a list is made at most, or of an eighth of its length if that is more. Then it is stored
+whole, so that reading it costs what it holds, and all that is stored of it grows with its length nevertheless."""
+
+Typed: TypeAlias = tuple[str, str]
+"""A value as LangGraph's serializer gives it: a type, and its bytes in base64."""
+
+
+class Serde(Protocol):
+    """LangGraph's serializer, as far as it is used here."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:  # noqa: ANN401  # of whatever a graph keeps
+        """Return a value's type and bytes."""
+        ...
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:  # noqa: ANN401  # of whatever a graph keeps
+        """Return the value."""
+        ...
+
+
+class Whole(Struct, frozen=True, tag_field="form", tag="whole"):
+    """A value by itself."""
+
+    value: Typed
+
+
+class Grown(Struct, frozen=True, tag_field="form", tag="grown"):
+    """A list that begins as the parent's did: so many of its elements, and then others."""
+
+    keep: int
+    add: tuple[Typed, ...]
+
+
+class Record(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a custom entry holds of a checkpoint.
+
+    Attributes:
+        namespace: The namespace; sub-graphs have their own.
+        id: The checkpoint's id; later ones have greater ones.
+        parent: The id of the one before it in the namespace.
+        checkpoint: The checkpoint without its values.
+        metadata: Its metadata.
+        run_id: The run that made it.
+        values: What differs from the values of the parent.
+        same: The channels whose values are the parent's.
+    """
+
+    namespace: str = ""
+    id: str
+    parent: str | None = None
+    checkpoint: Typed
+    metadata: Typed
+    run_id: str | None = None
+    values: dict[str, Whole | Grown] = {}
+    same: tuple[str, ...] = ()
+
+
+class Written(Struct, frozen=True, omit_defaults=True):
+    """What a custom entry holds of the writes of a task: their places, channels and values."""
+
+    namespace: str
+    id: str
+    task_id: str
+    task_path: str
+    writes: tuple[tuple[int, str, Typed], ...]
+
+
+class Write(NamedTuple):
+    """One write of a task."""
+
+    task_id: str
+    at: int
+    task_path: str
+    channel: str
+    value: Typed
+
+
+class Hidden(Struct, frozen=True):
+    """What a custom entry holds of checkpoints that are shown no more."""
+
+    checkpoints: tuple[tuple[str, str], ...]
+
+
+class Place(NamedTuple):
+    """A checkpoint as the index of a thread knows it."""
+
+    namespace: str
+    id: str
+    parent: str | None
+    entry_id: str
+    run_id: str | None
+
+
+class Thread:
+    """The checkpoints of a session, by namespace and id; one task at a time may change them.
+
+    Args:
+        session: The session.
+        serde: The serializer of the values.
+    """
+
+    def __init__(self, session: Session, serde: Serde) -> None:
+        self.session = session
+        self.lock = anyio.Lock()
+        self._serde = serde
+        self._read_to = 0
+        self._places: dict[tuple[str, str], Place] = {}
+        self._hidden: set[tuple[str, str]] = set()
+        self._writes: dict[tuple[str, str], dict[tuple[str, int], Write]] = {}
+        self._records: OrderedDict[str, Record] = OrderedDict()
+
+    def dump(self, value: Any) -> Typed:  # noqa: ANN401  # of whatever a graph keeps
+        """Return a value as it is stored."""
+        kind, data = self._serde.dumps_typed(value)
+        return kind, b64encode(data).decode()
+
+    def load(self, stored: Typed) -> Any:  # noqa: ANN401  # of whatever a graph keeps
+        """Return a stored value, decoded afresh."""
+        return self._serde.loads_typed((stored[0], b64decode(stored[1])))
+
+    # -- what is there
+
+    async def refresh(self) -> None:
+        """Read the entries that were appended since, here or through other objects."""
+        if self.session.cursor.seq <= self._read_to:
+            return
+        async for entry in self.session.iter_entries(self._read_to):
+            if isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
+                self._note(entry.id, entry.custom.custom_type, entry.custom.raw_data)
+        self._read_to = self.session.cursor.seq
+
+    def places(self, namespace: str | None = None) -> list[Place]:
+        """Return the checkpoints that are shown, of one namespace or of all, the latest first."""
+        found = [
+            place
+            for key, place in self._places.items()
+            if key not in self._hidden and namespace in (None, place.namespace)
+        ]
+        return sorted(found, key=lambda place: place.id, reverse=True)
+
+    def place(self, namespace: str, checkpoint_id: str | None) -> Place | None:
+        """Return a checkpoint that is shown, or the latest of the namespace."""
+        if checkpoint_id is None:
+            return next(iter(self.places(namespace)), None)
+        key = namespace, checkpoint_id
+        return None if key in self._hidden else self._places.get(key)
+
+    def writes(self, place: Place) -> Iterable[Write]:
+        """Return what tasks wrote after a checkpoint."""
+        return self._writes.get((place.namespace, place.id), {}).values()
+
+    async def record(self, place: Place) -> Record:
+        """Return what is stored of a checkpoint.
+
+        Raises:
+            EntryNotFound: Its entry is not there any more.
+        """
+        known = self._records.get(place.entry_id)
+        if known is None:
+            entry = await self.session.entry(place.entry_id)
+            if not isinstance(entry, CustomEntry) or entry.custom.raw_data is None:
+                raise EntryNotFound(
+                    f"the entry {place.entry_id!r} of the checkpoint {place.id!r} is not there any more"
+                )
+            known = msgspec.json.decode(entry.custom.raw_data, type=Record)
+            self._keep(place.entry_id, known)
+        self._records.move_to_end(place.entry_id)
+        return known
+
+    async def values(self, place: Place) -> dict[str, Any]:
+        """Return the values of a checkpoint, decoded afresh."""
+        record = await self.record(place)
+        found: dict[str, Any] = {}
+        for channel in (*record.values, *record.same):
+            stored, _ = await self._stored(place, channel)
+            if stored is not None:
+                found[channel] = [*map(self.load, stored)] if isinstance(stored, list) else self.load(stored)
+        return found
+
+    # -- changing it
+
+    async def put(
+        self,
+        namespace: str,
+        checkpoint: Mapping[str, Any],
+        metadata: Mapping[str, Any],
+        parent_id: str | None,
+    ) -> None:
+        """Append a checkpoint below its parent, with the messages that it adds before it.
+
+        Args:
+            namespace: The namespace.
+            checkpoint: The checkpoint.
+            metadata: Its metadata.
+            parent_id: The id of its parent in the namespace, if it has one.
+        """
+        parent = None if parent_id is None else self._places.get((namespace, parent_id))
+        values: dict[str, Whole | Grown] = {}
+        same: list[str] = []
+        payloads: list[Payload] = []
+        for channel, value in checkpoint["channel_values"].items():
+            new = [self.dump(each) for each in value] if type(value) is list else self.dump(value)
+            old, depth = (None, 0) if parent is None else await self._stored(parent, channel)
+            if new == old:
+                same.append(channel)
+            elif isinstance(new, list):
+                keep = _common(old, new) if isinstance(old, list) else 0
+                start = 0 if depth >= max(DEPTH_MAX, len(new) // LENGTH_PER_DEPTH) else keep
+                values[channel] = Grown(start, tuple(new[start:]))
+                if not namespace:
+                    if parent is not None and isinstance(old, list) and keep < len(old):
+                        payloads += await self._taken_back(parent, channel, keep)
+                    payloads += _messages(channel, value, keep)
+            else:
+                values[channel] = Whole(new)
+        record = Record(
+            namespace=namespace,
+            id=checkpoint["id"],
+            parent=parent_id,
+            checkpoint=self.dump({name: each for name, each in checkpoint.items() if name != "channel_values"}),
+            metadata=self.dump(dict(metadata)),
+            run_id=metadata.get("run_id"),
+            values=values,
+            same=tuple(same),
+        )
+        options: AppendOptions = {"below": self._below(namespace, parent)}
+        if namespace and options["below"] is not None:  # the leaf is where the graph itself is
+            options["aside"] = True
+        raw = Raw(msgspec.json.encode(record))
+        ids = await self.session.append_many([*payloads, Custom(CHECKPOINT, raw)], **options)
+        self._note(ids[-1], CHECKPOINT, raw)
+        self._keep(ids[-1], record)
+
+    async def put_writes(self, written: Written) -> None:
+        """Append what a task wrote after a checkpoint; a place below zero replaces what is there, others keep it."""
+        known = self._writes.get((written.namespace, written.id), {})
+        fresh = tuple(each for each in written.writes if each[0] < 0 or (written.task_id, each[0]) not in known)
+        if not fresh:
+            return
+        raw = Raw(msgspec.json.encode(msgspec.structs.replace(written, writes=fresh)))
+        place = self._places.get((written.namespace, written.id))
+        options: AppendOptions = {} if place is None else {"below": place.entry_id, "aside": True}
+        (entry_id,) = await self.session.append_many([Custom(WRITES, raw)], **options)
+        self._note(entry_id, WRITES, raw)
+
+    async def hide(self, places: Sequence[Place]) -> None:
+        """Show checkpoints no more; what others are made of stays in the session."""
+        if places:
+            raw = Raw(msgspec.json.encode(Hidden(tuple((place.namespace, place.id) for place in places))))
+            below = self.session.leaf_id
+            options: AppendOptions = {} if below is None else {"below": below, "aside": True}
+            (entry_id,) = await self.session.append_many([Custom(HIDDEN, raw)], **options)
+            self._note(entry_id, HIDDEN, raw)
+
+    async def append_all(self, source: Session) -> None:
+        """Append the entries of another session, each below the copy of its parent."""
+        ids: dict[str | None, str | None] = {None: None}
+        async for entry in source.iter_entries():
+            if isinstance(entry, (ContextEditEntry, CustomEntry, MessageEntry)):
+                payload: Payload = getattr(entry, entry.type)  # the field of the type's name
+                if isinstance(payload, ContextEdit):
+                    payload = msgspec.structs.replace(payload, target_id=ids[payload.target_id])
+                options: AppendOptions = {"below": ids[entry.parent_id]}
+                if entry.aside:
+                    options["aside"] = True
+                ids[entry.id] = await self.session.append(payload, **options)
+            elif entry.id is not None:
+                ids[entry.id] = ids[entry.parent_id]
+
+    # -- within
+
+    def _note(self, entry_id: str, custom_type: str, raw: Raw) -> None:
+        match custom_type:
+            case "langgraph.checkpoint":
+                record = msgspec.json.decode(raw, type=Record)
+                key = record.namespace, record.id
+                self._places[key] = Place(*key, record.parent, entry_id, record.run_id)
+                self._hidden.discard(key)
+            case "langgraph.writes":
+                written = msgspec.json.decode(raw, type=Written)
+                known = self._writes.setdefault((written.namespace, written.id), {})
+                for at, channel, value in written.writes:
+                    write = Write(written.task_id, at, written.task_path, channel, value)
+                    if at < 0:
+                        known[written.task_id, at] = write
+                    else:
+                        known.setdefault((written.task_id, at), write)
+            case "langgraph.hidden":
+                for key in msgspec.json.decode(raw, type=Hidden).checkpoints:
+                    self._hidden.add(key)
+                    self._writes.pop(key, None)
+            case _:
+                pass
+
+    def _keep(self, entry_id: str, record: Record) -> None:
+        self._records[entry_id] = record
+        if len(self._records) > RECORDS_KEPT_MAX:
+            self._records.popitem(last=False)
+
+    def _below(self, namespace: str, parent: Place | None) -> str | None:
+        if parent is not None:
+            return parent.entry_id
+        return self.session.leaf_id if namespace else None
+
+    async def _stored(self, place: Place, channel: str) -> tuple[Typed | list[Typed] | None, int]:
+        """Return a value as it is stored, and of how many checkpoints it is made.
+
+        It is one value, the elements of a list, or None if the checkpoint has none.
+        """
+        parts: list[Sequence[Typed]] = []
+        most: int | None = None  # so many elements of the list at hand are wanted
+        at: Place | None = place
+        while at is not None:
+            record = await self.record(at)
+            stored = record.values.get(channel)
+            if isinstance(stored, Whole):
+                return stored.value, 1
+            if isinstance(stored, Grown):
+                wanted = stored.add if most is None else stored.add[: max(0, most - stored.keep)]
+                parts.append(wanted)
+                most = stored.keep if most is None else min(most, stored.keep)
+                if most == 0:
+                    return [each for part in reversed(parts) for each in part], len(parts)
+            elif channel not in record.same:
+                break
+            at = None if at.parent is None else self._places.get((at.namespace, at.parent))
+        return None, 0
+
+    async def _taken_back(self, parent: Place, channel: str, keep: int) -> list[Payload]:
+        """Return the edits by which contexts show no more of a list than the elements that were kept."""
+        edits: list[Payload] = []
+        for each in (await self.session.context(parent.entry_id)).messages:
+            place = each.message.metadata.get("langgraph")
+            if isinstance(place, dict) and place.get("channel") == channel and _number(place.get("at")) >= keep:
+                edits.append(ContextEdit(each.entry_id))
+        return edits
+
+
+def _messages(channel: str, values: Sequence[object], first: int) -> Iterator[Message]:
+    """Yield the messages of a list, from one on, with their places in it."""
+    for at, value in enumerate(values[first:], first):
+        message = message_of(value)
+        if message is not None:
+            metadata = Raw(msgspec.json.encode({"langgraph": {"channel": channel, "at": at}}))
+            yield msgspec.structs.replace(message, raw_metadata=metadata)
+
+
+def _common(old: Sequence[Typed], new: Sequence[Typed]) -> int:
+    """Return how many elements two lists have in common at their beginnings."""
+    for at, (one, other) in enumerate(zip(old, new, strict=False)):
+        if one != other:
+            return at
+    return min(len(old), len(new))
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1

@@ -1,0 +1,360 @@
+"""Checkpoints for LangGraph.
+
+    from treering.adapters.langgraph import TreeringSaver
+
+    graph = builder.compile(checkpointer=TreeringSaver("~/sessions"))
+    await graph.ainvoke({"messages": [("user", "Hello")]}, {"configurable": {"thread_id": "support-42"}})
+
+A thread is a session, which its id names as a key. A checkpoint costs what it changed, so a thread grows with what
+happened in it and not with the square of that; going back to an old checkpoint makes a branch. It needs the extra
+`langgraph`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from ..actors.host.host import SessionHost
+from ..events.arguments import check_word
+from ..events.errors import ExtraMissing, InvalidInput
+from .checkpoints import Place, Thread, Written
+from .hosting import Hosting, HostOrRoot
+
+try:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        get_checkpoint_metadata,
+        writes_sort_key,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
+        raise
+    raise ExtraMissing("checkpoints for it need LangGraph: pip install 'treering[langgraph]'") from error
+
+__all__ = ["TreeringSaver"]
+
+THREADS_KEPT_MAX = 1000
+"""How many threads a saver keeps the index of; others are read anew when they are used again."""
+
+Pruning: TypeAlias = Literal["keep_latest", "delete"]
+"""What is left of a thread: its latest checkpoints, or nothing."""
+
+
+class TreeringSaver(BaseCheckpointSaver[int]):
+    """A checkpointer whose threads are sessions.
+
+    Both faces may be used at once, from any loop and any thread; the blocking one not from the event loop of a host
+    that was passed in. Checkpoints that are deleted or pruned are shown no more; their bytes stay in the session, which
+    others are made of, until the thread is deleted.
+
+    Args:
+        host: An open host, or a root: a directory or a URL. Objects with the same root share one host.
+        serde: LangGraph's serializer of values, if it is another one.
+
+    Raises:
+        InvalidInput: The host is none.
+    """
+
+    def __init__(self, host: HostOrRoot, *, serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde)
+        self._hosting = Hosting(host)
+        self._host: SessionHost | None = None
+        self._threads: OrderedDict[str, Thread] = OrderedDict()
+
+    # -- the asynchronous face
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint, by default the latest of the thread, with the writes that wait; None if there is none.
+
+        Args:
+            config: Names the thread, and perhaps a namespace and a checkpoint.
+        """
+        return await self._hosting.run(lambda host: self._get(host, config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, the latest first.
+
+        Args:
+            config: Names the thread, and perhaps a namespace and a checkpoint; None for all threads.
+            filter: What their metadata has to hold.
+            before: Only those before this checkpoint.
+            limit: The most that are yielded.
+        """
+        found = await self._hosting.run(lambda host: self._found(host, config, before))
+        for thread_id, place in found if limit is None or limit > 0 else ():
+            each = await self._hosting.run(partial(self._tuple, thread_id=thread_id, place=place, filter=filter))
+            if each is not None:
+                yield each
+                limit = None if limit is None else limit - 1
+            if limit == 0:
+                return
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint below the one that the config names, and return the config that names the new one.
+
+        Args:
+            config: Names the thread, the namespace and the parent.
+            checkpoint: The checkpoint, with the values of its channels.
+            metadata: What is known about it.
+            new_versions: Not needed: what changed is seen by the values.
+
+        Raises:
+            TreeringError: It could not be written; see `Session.append`.
+        """
+        return await self._hosting.run(lambda host: self._put(host, config, checkpoint, metadata))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote after a checkpoint.
+
+        Args:
+            config: Names the thread, the namespace and the checkpoint.
+            writes: The channels and their values.
+            task_id: The task.
+            task_path: Its path, by which writes are ordered.
+        """
+        await self._hosting.run(lambda host: self._put_writes(host, config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete a thread with its session; do nothing if there is none."""
+        await self._hosting.run(lambda host: self._delete(host, thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Show the checkpoints of runs no more, in whatever threads they are."""
+        await self._hosting.run(lambda host: self._delete_for_runs(host, run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Append all of a thread, its branches included, to another thread."""
+        await self._hosting.run(lambda host: self._copy(host, source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Leave only the latest checkpoint of each namespace of threads, or nothing.
+
+        Raises:
+            InvalidInput: There is no such strategy.
+        """
+        await self._hosting.run(lambda host: self._prune(host, thread_ids, strategy))
+
+    # -- the blocking face
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint; see `aget_tuple`."""
+        return self._hosting.run_blocking(lambda host: self._get(host, config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, the latest first; see `alist`."""
+        found = self._hosting.run_blocking(lambda host: self._found(host, config, before))
+        for thread_id, place in found if limit is None or limit > 0 else ():
+            each = self._hosting.run_blocking(partial(self._tuple, thread_id=thread_id, place=place, filter=filter))
+            if each is not None:
+                yield each
+                limit = None if limit is None else limit - 1
+            if limit == 0:
+                return
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint; see `aput`."""
+        return self._hosting.run_blocking(lambda host: self._put(host, config, checkpoint, metadata))
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote; see `aput_writes`."""
+        self._hosting.run_blocking(lambda host: self._put_writes(host, config, writes, task_id, task_path))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread; see `adelete_thread`."""
+        self._hosting.run_blocking(lambda host: self._delete(host, thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Show the checkpoints of runs no more; see `adelete_for_runs`."""
+        self._hosting.run_blocking(lambda host: self._delete_for_runs(host, run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Append all of a thread to another; see `acopy_thread`."""
+        self._hosting.run_blocking(lambda host: self._copy(host, source_thread_id, target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Leave only the latest checkpoints of threads; see `aprune`."""
+        self._hosting.run_blocking(lambda host: self._prune(host, thread_ids, strategy))
+
+    # -- what both do, on the host's loop
+
+    async def _thread(self, host: SessionHost, thread_id: str, *, create: bool = False) -> Thread | None:
+        """Return a thread with all that is stored of it; None if there is none and it is not to be created."""
+        if host is not self._host:  # another one was opened for the root
+            self._threads.clear()
+            self._host = host
+        thread = self._threads.get(thread_id)
+        if thread is None:
+            session = await (host.get_or_create(thread_id) if create else host.find_by_key(thread_id))
+            if session is None:
+                return None
+            thread = self._threads.setdefault(thread_id, Thread(session, self.serde))
+            if len(self._threads) > THREADS_KEPT_MAX:
+                self._threads.popitem(last=False)
+        self._threads.move_to_end(thread_id)
+        async with thread.lock:
+            await thread.refresh()
+        return thread
+
+    async def _get(self, host: SessionHost, config: RunnableConfig) -> CheckpointTuple | None:
+        thread_id, namespace, checkpoint_id = _named(config)
+        thread = await self._thread(host, thread_id)
+        place = None if thread is None else thread.place(namespace or "", checkpoint_id)
+        return None if place is None else await self._tuple(host, thread_id=thread_id, place=place)
+
+    async def _tuple(
+        self, host: SessionHost, *, thread_id: str, place: Place, filter: Mapping[str, Any] | None = None
+    ) -> CheckpointTuple | None:
+        """Return a checkpoint as LangGraph has it; None if it is gone, or its metadata is not what is asked for."""
+        thread = await self._thread(host, thread_id)
+        if thread is None or thread.place(place.namespace, place.id) is None:
+            return None
+        async with thread.lock:
+            record = await thread.record(place)
+            metadata = thread.load(record.metadata)
+            if filter and any(metadata.get(name) != wanted for name, wanted in filter.items()):
+                return None
+            checkpoint = {**thread.load(record.checkpoint), "channel_values": await thread.values(place)}
+        writes = sorted(thread.writes(place), key=lambda each: writes_sort_key(each.task_path, each.task_id, each.at))
+        return CheckpointTuple(
+            config=_config(thread_id, place.namespace, place.id),
+            checkpoint=cast("Checkpoint", checkpoint),  # it was one when it was stored
+            metadata=metadata,
+            parent_config=None if place.parent is None else _config(thread_id, place.namespace, place.parent),
+            pending_writes=[(each.task_id, each.channel, thread.load(each.value)) for each in writes],
+        )
+
+    async def _found(
+        self, host: SessionHost, config: RunnableConfig | None, before: RunnableConfig | None
+    ) -> builtins.list[tuple[str, Place]]:
+        """Return the checkpoints to list, with their threads."""
+        thread_id, namespace, checkpoint_id = (None, None, None) if config is None else _named(config)
+        last = None if before is None else _named(before)[2]
+        found: builtins.list[tuple[str, Place]] = []
+        for each in [thread_id] if thread_id is not None else await _thread_ids(host):
+            thread = await self._thread(host, each)
+            found += [
+                (each, place)
+                for place in (() if thread is None else thread.places(namespace))
+                if checkpoint_id in (None, place.id) and (last is None or place.id < last)
+            ]
+        return found
+
+    async def _put(
+        self, host: SessionHost, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> RunnableConfig:
+        thread_id, namespace, parent_id = _named(config)
+        thread = await self._made(host, thread_id)
+        known = get_checkpoint_metadata(config, metadata)
+        async with thread.lock:
+            await thread.put(namespace or "", checkpoint, known, parent_id)
+        return _config(thread_id, namespace or "", checkpoint["id"])
+
+    async def _put_writes(
+        self, host: SessionHost, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> None:
+        thread_id, namespace, checkpoint_id = _named(config)
+        thread = await self._made(host, thread_id)
+        placed = tuple(
+            (WRITES_IDX_MAP.get(channel, index), channel, thread.dump(value))
+            for index, (channel, value) in enumerate(writes)
+        )
+        async with thread.lock:
+            await thread.put_writes(Written(namespace or "", checkpoint_id or "", task_id, task_path, placed))
+
+    async def _made(self, host: SessionHost, thread_id: str) -> Thread:
+        thread = await self._thread(host, thread_id, create=True)
+        assert thread is not None  # it was created
+        return thread
+
+    async def _delete(self, host: SessionHost, thread_id: str) -> None:
+        self._threads.pop(thread_id, None)
+        session = await host.find_by_key(thread_id)
+        if session is not None:
+            await host.delete(session)
+
+    async def _delete_for_runs(self, host: SessionHost, run_ids: Sequence[str]) -> None:
+        for thread_id in await _thread_ids(host) if run_ids else ():
+            thread = await self._thread(host, thread_id)
+            if thread is not None:
+                async with thread.lock:
+                    await thread.hide([place for place in thread.places() if place.run_id in run_ids])
+
+    async def _copy(self, host: SessionHost, source_id: str, target_id: str) -> None:
+        source = await self._thread(host, source_id)
+        if source is not None and source_id != target_id:
+            target = await self._made(host, target_id)
+            async with target.lock:
+                await target.append_all(source.session)
+                await target.refresh()
+
+    async def _prune(self, host: SessionHost, thread_ids: Sequence[str], strategy: str) -> None:
+        check_word("strategy", strategy, get_args(Pruning))
+        for thread_id in thread_ids:
+            thread = await self._thread(host, thread_id)
+            if strategy == "delete":
+                await self._delete(host, thread_id)
+            elif thread is not None:
+                async with thread.lock:
+                    places = thread.places()
+                    latest = {place.namespace: place.id for place in reversed(places)}
+                    await thread.hide([place for place in places if latest[place.namespace] != place.id])
+
+
+async def _thread_ids(host: SessionHost) -> list[str]:
+    """Return the keys of all sessions, each of which may be a thread."""
+    rows = await host.list_sessions(status="any")
+    return [row.key for row in rows if row.key is not None]
+
+
+def _named(config: RunnableConfig) -> tuple[str, str | None, str | None]:
+    """Return what a config names: the thread, the namespace, the checkpoint."""
+    names = config.get("configurable", {})
+    if not names.get("thread_id"):
+        raise InvalidInput("the config names no thread: give {'configurable': {'thread_id': ...}}")
+    return str(names["thread_id"]), names.get("checkpoint_ns"), names.get("checkpoint_id")
+
+
+def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    names = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+    return {"configurable": names}
