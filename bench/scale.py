@@ -1,6 +1,6 @@
 """How much room sessions take in PostgreSQL, and how long what is asked of very many of them takes.
 
-    python -m bench.scale --sessions 1000000
+    python -m bench scale --sessions 1000000
 
 The sessions are real ones, made through `SessionHost` on a server of the program's own, each with 20 entries of 1 KB.
 It prints what it measured as a table in Markdown.
@@ -11,11 +11,11 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from argparse import ArgumentParser
 from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.to_thread
+import click
 import psycopg
 from msgspec import Struct
 
@@ -153,14 +153,9 @@ def report(measured: Measured) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Measure, and print."""
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--sessions", type=int, default=1_000_000)
-    sessions = parser.parse_args().sessions
+@click.command("scale")
+@click.option("--sessions", default=1_000_000, show_default=True, type=click.IntRange(min=1), help="How many to make.")
+def scale_command(sessions: int) -> None:
+    """Measure how much room sessions take in PostgreSQL, and how long questions about them take."""
     with LocalServer(durable=True, settings={"shared_buffers": "256MB", "max_wal_size": "4GB"}) as server:
-        print(report(anyio.run(measure, server, sessions)))
-
-
-if __name__ == "__main__":
-    main()
+        click.echo(report(anyio.run(measure, server, sessions)))
