@@ -32,6 +32,23 @@ class Appends(Struct, frozen=True, tag=True):
         return self.sessions * self.calls * self.batch
 
 
+class DatabaseAppends(Struct, frozen=True, tag=True):
+    """Append messages of 1 KB to sessions in a PostgreSQL server: one after another in each, all concurrently.
+
+    Attributes:
+        url: The address of the server, for libpq.
+        sessions: The number of sessions; they exist before the clock starts.
+        calls: The number of calls for each session.
+        seconds_max: The time limit, after which a peer stops early; the sample says how many messages there were.
+    """
+
+    verb: ClassVar[str] = "append_to_database"
+    url: str
+    sessions: int
+    calls: int
+    seconds_max: float
+
+
 class Begins(Struct, frozen=True, tag=True):
     """Append to sessions that are not in use, one session after another; one operation is one session.
 
@@ -178,6 +195,18 @@ class Stalls(Struct, frozen=True, tag=True):
 
 
 Job: TypeAlias = (
-    Appends | Begins | Reads | Opens | Contexts | Branches | Lists | Searches | FanOuts | Holds | Descriptors | Stalls
+    Appends
+    | DatabaseAppends
+    | Begins
+    | Reads
+    | Opens
+    | Contexts
+    | Branches
+    | Lists
+    | Searches
+    | FanOuts
+    | Holds
+    | Descriptors
+    | Stalls
 )
 """Any job."""

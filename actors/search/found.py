@@ -88,8 +88,12 @@ class FoundLogs:
 
     async def _lookup(self, request: SearchRequest, index: FindsTexts) -> tuple[Lookup, frozenset[Ref] | None]:
         """Bring the index up to date, and return the logs that it narrows a search down to; None for all."""
-        async with self._turn:
-            left = await update_unindexed(self._runtime, index)
+        try:
+            async with self._turn:
+                left = await update_unindexed(self._runtime, index)
+        except IndexUnavailable as error:  # of a role that only reads: what others have indexed is of use
+            warn_index_unavailable(error)
+            left = await self._runtime.offload(index.unindexed)
         changes = index.changes
         candidates = await self._runtime.offload(index.candidates, request.query)
         lookup = Lookup(index, {}, candidates, changes)

@@ -213,7 +213,7 @@ class _ModelConnections(Connections):
         self._machine = machine
 
     @contextmanager
-    def lent(self, answer_s: float = float("inf")) -> Generator[Connection]:
+    def lent(self, answer_s: float = float("inf"), *, reserved: bool = False) -> Generator[Connection]:
         """See `Connections.lent`."""
         yield cast("Connection", _ModelConnection(self._machine, answer_s))
 

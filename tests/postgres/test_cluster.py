@@ -24,7 +24,7 @@ from treering.stores.postgres.local_server import LocalServer
 from .soak_child import digest, sessions_of
 
 HOSTS = 3
-SESSIONS = 300
+SESSIONS, SESSIONS_OF_SOAK = 40, 300
 LEASE_S = 1.0
 STRIKES_OF_SOAK = 150
 WAITS_AT_MOST_S = 60
@@ -33,9 +33,9 @@ WAITS_AT_MOST_S = 60
 class Child:
     """One host process, and what it said."""
 
-    def __init__(self, url: str, name: str, seed: int) -> None:
+    def __init__(self, url: str, name: str, seed: int, sessions: int) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.postgres.soak_child", url, name, str(seed), str(SESSIONS)],
+            [sys.executable, "-m", "tests.postgres.soak_child", url, name, str(seed), str(sessions)],
             cwd=Path(__file__).resolve().parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -90,10 +90,12 @@ class Cluster:
     Args:
         url: The address of the database.
         seed: Decides what happens.
+        sessions: How many sessions there are.
     """
 
-    def __init__(self, url: str, seed: int) -> None:
+    def __init__(self, url: str, seed: int, sessions: int) -> None:
         self.url = url
+        self.sessions = sessions
         self.chance = random.Random(seed)
         self.ended: list[Child] = []
         self._started = 0
@@ -101,7 +103,7 @@ class Cluster:
 
     def _start(self) -> Child:
         self._started += 1
-        return Child(self.url, f"{self._started}", self.chance.randrange(10**6))
+        return Child(self.url, f"{self._started}", self.chance.randrange(10**6), self.sessions)
 
     @property
     def acknowledged(self) -> list[tuple[str, str]]:
@@ -137,9 +139,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(url: str, seed: int) -> Iterator[Cluster]:
+def cluster(url: str, seed: int, sessions: int) -> Iterator[Cluster]:
     """Run a cluster as long as the block runs."""
-    made = Cluster(url, seed)
+    made = Cluster(url, seed, sessions)
     try:
         for child in made.hosts:
             assert child.begun.wait(WAITS_AT_MOST_S)
@@ -148,10 +150,12 @@ def cluster(url: str, seed: int) -> Iterator[Cluster]:
         made.close()
 
 
-async def run_soak(server: LocalServer, schema: str, tally: Counter[str], *, strikes: int, seed: int) -> None:
+async def run_soak(
+    server: LocalServer, schema: str, tally: Counter[str], *, strikes: int, sessions: int, seed: int
+) -> None:
     """Strike so often; assert that nothing is lost or doubled, and that all hosts show the same."""
     url = server.url(schema=schema, lease_s=str(LEASE_S), wait_s="0")
-    with cluster(url, seed) as hosts:
+    with cluster(url, seed, sessions) as hosts:
         done: Counter[str] = Counter()
         for number in range(strikes):
             hosts.wait_for_acks(30)
@@ -174,7 +178,7 @@ async def run_soak(server: LocalServer, schema: str, tally: Counter[str], *, str
     found: dict[str, list[str]] = defaultdict(list)
     shown: dict[str, str] = {}
     async with SessionHost(url) as host:
-        for session_id in sessions_of(SESSIONS):
+        for session_id in sessions_of(sessions):
             session = await host.load(session_id, read_only=True)
             for entry in await session.entries():
                 assert isinstance(entry, MessageEntry)
@@ -195,13 +199,16 @@ async def test_a_cluster_whose_hosts_are_killed_loses_and_doubles_nothing(
     server: LocalServer, schema: str, url: str, tally: Counter[str]
 ) -> None:
     assert url
-    await run_soak(server, schema, tally, strikes=3, seed=0)
+    await run_soak(server, schema, tally, strikes=2, sessions=SESSIONS, seed=0)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 @pytest.mark.feature("C-23")
 async def test_a_cluster_whose_hosts_are_killed_all_the_time_loses_and_doubles_nothing(
     server: LocalServer, schema: str, url: str, tally: Counter[str], scale: float
 ) -> None:
     assert url
-    await run_soak(server, schema, tally, strikes=max(4, round(STRIKES_OF_SOAK * scale)), seed=1)
+    await run_soak(
+        server, schema, tally, strikes=max(4, round(STRIKES_OF_SOAK * scale)), sessions=SESSIONS_OF_SOAK, seed=1
+    )

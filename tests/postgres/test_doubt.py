@@ -117,6 +117,7 @@ async def test_a_connection_cut_at_every_step_of_a_commit_leaves_each_append_onc
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 @pytest.mark.feature("C-6")
 async def test_a_connection_cut_before_within_and_after_every_message_leaves_each_append_once(
     net: Network, url: str, schema: str

@@ -321,6 +321,7 @@ async def test_a_planted_double_write_is_found(server: LocalServer, nets: list[N
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 @pytest.mark.feature("C-21")
 async def test_many_histories_under_faults_are_linearizable(
     server: LocalServer, nets: list[Network], schema: str, url: str, scale: float

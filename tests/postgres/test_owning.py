@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import anyio
+import anyio.to_thread
 import psycopg
 import pytest
 
@@ -16,6 +17,7 @@ from treering.errors import LeaseLost, SessionLocked
 from treering.events.dialects.native import NativeDialect
 from treering.events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from treering.stores.postgres import PostgresStore
+from treering.stores.postgres.connections import ANSWER_S, CONNECTIONS_MAX
 from treering.stores.postgres.local_server import LocalServer
 from treering.subscriptions import EntrySubscription
 
@@ -232,3 +234,36 @@ async def test_tasks_that_are_cancelled_while_sessions_are_acquired_hold_nothing
             await session.append_message("user", "said")
     for session, expected in zip(sessions, (["said"], ["said"], ["cancelled", "said"]), strict=True):
         assert await texts(url, session.id) == expected
+
+
+async def test_a_lease_is_renewed_while_all_other_statements_wait_for_answers(
+    net: Network, url: str, schema: str
+) -> None:
+    assert url
+    store = PostgresStore(net.url(schema=schema, lease_s="600"))
+    (lease,) = await store.acquire(["mine"], "owner")
+    assert isinstance(lease, Lease)
+    faults = [net.fault("server", "Bind", containing=b"held", deed="hold") for _ in range(CONNECTIONS_MAX)]
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2 * CONNECTIONS_MAX):
+            tasks.start_soon(store.exists, "held")
+        for fault in faults:
+            assert await anyio.to_thread.run_sync(fault.happened.wait, 10)
+        began = anyio.current_time()
+        assert await store.renew([lease]) == [True]
+        assert anyio.current_time() - began < ANSWER_S / 2  # otherwise it waited for one of the others to give up
+        for fault in faults:
+            fault.release()
+    await store.aclose()
+
+
+async def test_a_lease_is_renewed_although_the_connections_that_were_kept_have_died_silently(
+    net: Network, url: str, schema: str
+) -> None:
+    assert url
+    store = PostgresStore(net.url(schema=schema, lease_s="3"))
+    (lease,) = await store.acquire(["mine"], "owner")
+    assert isinstance(lease, Lease)
+    net.fault("server", deed="lose")
+    assert await store.renew([lease]) == [True]
+    await store.aclose()

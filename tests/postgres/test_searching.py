@@ -142,6 +142,20 @@ async def test_a_rare_word_is_found_without_reading_a_log(server: LocalServer, u
         assert [hit.session_id for hit in await hits(host, "needle")] == ["s8"]
 
 
+async def test_a_role_that_only_reads_uses_the_index_of_others(server: LocalServer, schema: str, url: str) -> None:
+    reading = f"{server.url(schema=schema)}&options={quote('-c default_transaction_read_only=on')}"
+    async with SessionHost(url) as host, SessionHost(reading) as reader:
+        for number in range(5):
+            await (await host.create(f"s{number}")).append_message("user", f"needle {number}")
+        assert len(await hits(host, "needle", index=True)) == 5
+        await (await host.create("late")).append_message("user", "a late needle")
+        await host.list_sessions()
+        with counted(server.url()) as counts:
+            found = [hit.session_id for hit in await hits(reader, "needle")]
+        assert found == ["late", *(f"s{number}" for number in reversed(range(5)))]
+        assert counts.of("select line from", "lines") == 2  # only of the late one: to index it, and to search it
+
+
 async def test_a_session_that_is_used_while_a_common_word_is_searched_is_found_once(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ async def test_every_view_on_every_host_equals_the_owners(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 @pytest.mark.feature("C-12")
 async def test_every_view_of_many_histories_equals_the_owners(
     nets: list[Network], schema: str, url: str, scale: float

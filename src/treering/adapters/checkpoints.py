@@ -31,6 +31,11 @@ HIDDEN = "langgraph.hidden"
 RECORDS_KEPT_MAX = 512
 """How many checkpoints of a thread are kept decoded, since the next one needs its parents."""
 
+DEPTH_MAX = 128
+LENGTH_PER_DEPTH = 8
+"""Of how many checkpoints a list is made at most, or of an eighth of its length if that is more. Then it is stored
+whole, so that reading it costs what it holds, and all that is stored of it grows with its length nevertheless."""
+
 Typed: TypeAlias = tuple[str, str]
 """A value as LangGraph's serializer gives it: a type, and its bytes in base64."""
 
@@ -193,6 +198,7 @@ class Thread:
                 )
             known = msgspec.json.decode(entry.custom.raw_data, type=Record)
             self._keep(place.entry_id, known)
+        self._records.move_to_end(place.entry_id)
         return known
 
     async def values(self, place: Place) -> dict[str, Any]:
@@ -200,7 +206,7 @@ class Thread:
         record = await self.record(place)
         found: dict[str, Any] = {}
         for channel in (*record.values, *record.same):
-            stored = await self._stored(place, channel)
+            stored, _ = await self._stored(place, channel)
             if stored is not None:
                 found[channel] = [*map(self.load, stored)] if isinstance(stored, list) else self.load(stored)
         return found
@@ -228,12 +234,13 @@ class Thread:
         payloads: list[Payload] = []
         for channel, value in checkpoint["channel_values"].items():
             new = [self.dump(each) for each in value] if type(value) is list else self.dump(value)
-            old = None if parent is None else await self._stored(parent, channel)
+            old, depth = (None, 0) if parent is None else await self._stored(parent, channel)
             if new == old:
                 same.append(channel)
             elif isinstance(new, list):
                 keep = _common(old, new) if isinstance(old, list) else 0
-                values[channel] = Grown(keep, tuple(new[keep:]))
+                start = 0 if depth >= max(DEPTH_MAX, len(new) // LENGTH_PER_DEPTH) else keep
+                values[channel] = Grown(start, tuple(new[start:]))
                 if not namespace:
                     if parent is not None and isinstance(old, list) and keep < len(old):
                         payloads += await self._taken_back(parent, channel, keep)
@@ -329,8 +336,11 @@ class Thread:
             return parent.entry_id
         return self.session.leaf_id if namespace else None
 
-    async def _stored(self, place: Place, channel: str) -> Typed | list[Typed] | None:
-        """Return a value as it is stored: by itself, or element by element; None if the checkpoint has none."""
+    async def _stored(self, place: Place, channel: str) -> tuple[Typed | list[Typed] | None, int]:
+        """Return a value as it is stored, and of how many checkpoints it is made.
+
+        It is one value, the elements of a list, or None if the checkpoint has none.
+        """
         parts: list[Sequence[Typed]] = []
         most: int | None = None  # so many elements of the list at hand are wanted
         at: Place | None = place
@@ -338,17 +348,17 @@ class Thread:
             record = await self.record(at)
             stored = record.values.get(channel)
             if isinstance(stored, Whole):
-                return stored.value
+                return stored.value, 1
             if isinstance(stored, Grown):
                 wanted = stored.add if most is None else stored.add[: max(0, most - stored.keep)]
                 parts.append(wanted)
                 most = stored.keep if most is None else min(most, stored.keep)
                 if most == 0:
-                    return [each for part in reversed(parts) for each in part]
+                    return [each for part in reversed(parts) for each in part], len(parts)
             elif channel not in record.same:
-                return None
+                break
             at = None if at.parent is None else self._places.get((at.namespace, at.parent))
-        return None
+        return None, 0
 
     async def _taken_back(self, parent: Place, channel: str, keep: int) -> list[Payload]:
         """Return the edits by which contexts show no more of a list than the elements that were kept."""

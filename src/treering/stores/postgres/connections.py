@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -114,16 +114,17 @@ class Connections:
         self.names: Mapping[Query, str] = {}
 
     @contextmanager
-    def lent(self, answer_s: float = math.inf) -> Generator[Connection]:
+    def lent(self, answer_s: float = math.inf, *, reserved: bool = False) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
 
         Args:
             answer_s: For how many seconds each answer is waited for, at most `ANSWER_S`.
+            reserved: Whether not to wait while many connections are in use; for one caller at a time.
 
         Raises:
             StoreUnavailable: The server cannot be reached; the block did not run.
         """
-        with self._slots:
+        with nullcontext() if reserved else self._slots:
             connection = self._take()
             connection.answer_s = answer_s
             try:
@@ -135,7 +136,7 @@ class Connections:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self, answer_s: float = math.inf) -> Generator[Connection]:
+    def use(self, answer_s: float = math.inf, *, reserved: bool = False) -> Generator[Connection]:
         """Lend a connection to a block, whose errors are told in the words of the tree; see `lent`.
 
         Raises:
@@ -143,25 +144,30 @@ class Connections:
             ReadOnly: It takes no writes.
         """
         try:
-            with self.lent(answer_s) as connection:
+            with self.lent(answer_s, reserved=reserved) as connection:
                 yield connection
         except psycopg.Error as error:
             raise self.told(error) from error
 
-    def ask(self, question: Callable[[Connection], T]) -> T:
+    def ask(self, question: Callable[[Connection], T], answer_s: float = math.inf, *, reserved: bool = False) -> T:
         """Return what a function reads, which changes nothing; on a new connection if the one that was kept broke off.
+
+        Args:
+            question: The function, which may run twice.
+            answer_s: See `lent`.
+            reserved: See `lent`.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or broke off twice.
         """
         try:
-            with self.lent() as connection:
+            with self.lent(answer_s, reserved=reserved) as connection:
                 return question(connection)
         except psycopg.Error as error:
             if not is_lost(error):
                 raise self.told(error) from error
         self._forget_idle()  # the others broke off with it
-        with self.use() as connection:
+        with self.use(answer_s, reserved=reserved) as connection:
             return question(connection)
 
     def open(self) -> BoundedConnection:
@@ -181,8 +187,31 @@ class Connections:
             raise
         return connection
 
-    def connect(self) -> BoundedConnection:
+    def listen(self) -> BoundedConnection:
+        """Return a new connection that hears of changes: a direct one, where the others lead through a pooler.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached.
+            InvalidInput: This one leads through a pooler, too.
+        """
+        if self.address.listening is None:
+            return self.open()
+        connection = self.connect(self.address.listening)
+        try:
+            if _is_pooled(connection):
+                raise InvalidInput(
+                    f"{self.address.place}: 'listen_url' leads through a pooler, too: give the server's own address"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def connect(self, conninfo: str | None = None) -> BoundedConnection:
         """Return a new connection to a database whatever its state is; the caller closes it.
+
+        Args:
+            conninfo: What libpq is given; by default that of the address.
 
         Raises:
             StoreUnavailable: The server cannot be reached.
@@ -191,7 +220,7 @@ class Connections:
             raise HostClosed("this store was closed: make another one")
         try:
             return BoundedConnection.connect(
-                self.address.conninfo,
+                conninfo or self.address.conninfo,
                 autocommit=True,
                 connect_timeout=self._connect_s,
                 application_name=self.address.application,
@@ -235,6 +264,8 @@ class Connections:
 
     def _check(self, connection: BoundedConnection) -> None:
         """Look once at what the server is, and bring its schema up to date; each time, at how often it was restored."""
+        if self.address.listening is not None:
+            connection.prepare_threshold = None  # a pooler gives each transaction another connection to the server
         with self._checking:
             if not self._checked:
                 self._check_server(connection)
@@ -256,6 +287,11 @@ class Connections:
             raise UnsupportedVersion(
                 f"{address.place}: the server is PostgreSQL {connection.info.server_version // 10_000}, and "
                 f"{SERVER_VERSION_MIN} is the oldest that serves: use that or a newer one"
+            )
+        if address.listening is None and _is_pooled(connection):
+            raise InvalidInput(
+                f"{address.place}: this is a pooler such as PgBouncer, through which a host does not hear of changes: "
+                f"give the server's own address, or that too, as '&listen_url=…' in percent encoding"
             )
         (encoding, commit) = _one(
             connection, "select current_setting('server_encoding'), current_setting('synchronous_commit')"
@@ -284,3 +320,9 @@ def _broke_off(connection: Connection) -> bool:
     except psycopg.OperationalError:
         return True
     return connection.pgconn.status != psycopg.pq.ConnStatus.OK
+
+
+def _is_pooled(connection: Connection) -> bool:
+    """Tell whether a pooler stands between: it hands out process numbers of its own."""
+    (pid,) = _one(connection, "select pg_backend_pid()")
+    return bool(pid != connection.info.backend_pid)

@@ -114,7 +114,7 @@ class Holdings:
 
     def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`."""
-        with self._lock, self._connections.use(self._answer_s) as connection:
+        with self._lock, self._connections.use(self._answer_s, reserved=True) as connection:
             found: dict[Ref, Lease | SessionLocked] = {
                 ref: SessionLocked(f"{ref} is owned by {self._held[ref].lease.owner} in this program: read it, or wait")
                 for ref in refs
@@ -183,9 +183,9 @@ class Holdings:
         """Renew the lease on all logs; see `Store.renew`."""
         if not (leases or self.announced):
             return []
-        with self._lock, self._connections.use(self._answer_s) as connection:
+        with self._lock:
             before = {ref: held.epoch for ref, held in self._held.items()}
-            epochs = self._renew(connection)
+            epochs = self._connections.ask(self._renew, self._answer_s, reserved=True)
             for ref, epoch in before.items():
                 held = self._held[ref]
                 # While a log is resolved, the epochs here and there differ for a moment, or until the next try.
@@ -194,7 +194,8 @@ class Holdings:
                     del self._held[ref]
             strays = [(ref, epoch) for ref, epoch in epochs.items() if ref not in self._held]
             if strays:  # acquired or released by a statement whose answer did not arrive
-                self._give_up(connection, strays)
+                with self._connections.use(self._answer_s, reserved=True) as connection:
+                    self._give_up(connection, strays)
             return [self.holds(lease) for lease in leases]
 
     def _renew(self, connection: Connection) -> dict[Ref, int]:
@@ -231,7 +232,7 @@ class Holdings:
             if not ours:
                 return
             try:
-                with self._connections.use() as connection:
+                with self._connections.use(self._answer_s, reserved=True) as connection:
                     self._give_up(connection, ours)
             except StoreUnavailable as error:
                 logger().warning("release_failed", refs=len(ours), error=str(error))
@@ -256,7 +257,7 @@ class Holdings:
             if not self._is_known:
                 return
             try:
-                with self._connections.use(self._answer_s) as connection:
+                with self._connections.use(self._answer_s, reserved=True) as connection:
                     connection.execute(self._statements.leave, {"owner": self.owner})
             except StoreUnavailable as error:
                 logger().warning("release_failed", refs=left, error=str(error))

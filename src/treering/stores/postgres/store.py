@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from ...events.dialects.base import Dialect
 from ...events.errors import HostClosed, InvalidInput, SessionLocked
@@ -27,6 +27,7 @@ from .connections import CONNECTIONS_MAX, Connections
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
+from .sharding import ShardedStore, addresses_of
 from .statements import Statements
 from .watching import Listener, Watch
 from .writing import Writer
@@ -43,19 +44,31 @@ class PostgresStore:
     until the first call; that call also makes the tables, or brings them up to date.
 
     Args:
-        url: The address; see `treering.stores.postgres.address`.
+        url: The address; see `treering.stores.postgres.address`. Several, separated by commas, or in the lines of a
+            file that is given as "postgresql:@FILE", make a store over several databases (`sharding`).
         offload: Runs blocking work; by default in threads.
 
     Raises:
         InvalidInput: The address cannot be read.
     """
 
+    def __new__(cls, url: str, *, offload: Offload | None = None, **_: object) -> Self:
+        """Return the store of an address; for several, one over the stores of all."""
+        addresses = addresses_of(url)
+        if len(addresses) == 1:
+            return super().__new__(cls)
+        stores = [cls(each, offload=offload) for each in addresses]
+        return ShardedStore(stores, [each.address.place for each in stores])  # type: ignore[return-value]  # a store, too
+
     def __init__(self, url: str, *, offload: Offload | None = None, **_: object) -> None:
+        (url,) = addresses_of(url)
         self.address = parse_address(url)
         # What waits for a connection would take the threads of the host's other work.
         self._offload = (
             ThreadOffload(CONNECTIONS_MAX) if offload is None or isinstance(offload, ThreadOffload) else offload
         )
+        # A lease must not end because all other threads wait for answers.
+        self._renewing = ThreadOffload(1) if isinstance(self._offload, ThreadOffload) else self._offload
         self._connections = Connections(self.address)
         statements = Statements(self.address.schema)
         self._connections.names = statements.names
@@ -87,7 +100,7 @@ class PostgresStore:
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
-        return await carried_out(self._offload, self._holdings.renew, list(leases))
+        return await carried_out(self._renewing, self._holdings.renew, list(leases))
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""

@@ -1,0 +1,38 @@
+"""No framework is loaded before its adapter is, and one that is missing is named with what installs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+ADAPTERS = {
+    "claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
+    "langgraph": ("langgraph", "langgraph"),
+    "openai_agents": ("agents", "openai-agents"),
+}
+
+
+def run(code: str) -> str:
+    """Run a program, and return what it prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.feature("A-24")
+def test_importing_the_library_loads_no_framework() -> None:
+    packages = {package for package, _ in ADAPTERS.values()} | {"langchain_core", "openai"}
+    loaded = run("import sys, treering, treering.adapters.hosting, treering.sync; print(*sys.modules)").split()
+    assert packages.isdisjoint(name.partition(".")[0] for name in loaded)
+
+
+@pytest.mark.feature("A-24")
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_a_framework_that_is_missing_is_named_with_what_installs_it(adapter: str) -> None:
+    package, extra = ADAPTERS[adapter]
+    absent = f"import sys; sys.modules[{package!r}] = None\n"
+    said = run(
+        absent + "from treering.errors import ExtraMissing\n"
+        f"try:\n    import treering.adapters.{adapter}\nexcept ExtraMissing as error:\n    print(error)"
+    )
+    assert said.endswith(f"pip install 'treering[{extra}]'")
