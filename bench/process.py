@@ -1,7 +1,8 @@
-"""The memory and the open files of this process."""
+"""The memory and the open files of this process, and the processor time of another one."""
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import sys
@@ -31,3 +32,11 @@ def open_descriptors() -> int:
     """Count the open file descriptors of this process."""
     # Counts the descriptor that lists the folder, too; differences cancel it out.
     return len(os.listdir("/proc/self/fd" if _LINUX else "/dev/fd"))
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds; NaN on systems that do not tell."""
+    if not _LINUX:
+        return math.nan
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -19,8 +19,10 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
-from .http import ask, entry, reply_of, request, served
+from .http import Served, ask, entry, reply_of, request, served
+from .process import processor_seconds
 from .served import ENTRIES
+from .serving_peers import measure_peers, why_no_peers
 from .serving_streams import (
     APPENDS_PER_S,
     FOLLOWERS,
@@ -49,6 +51,7 @@ class Comparison(Struct):
         treering: The figure of the server.
         other: The figure of the program that keeps nothing; for a page, of the library without a server.
         aim: What the ratio, or else the figure, should be.
+        cpu_us: The processor time of both servers for each request, in microseconds; for a burst, that of the burst.
     """
 
     what: str
@@ -56,11 +59,17 @@ class Comparison(Struct):
     treering: float
     other: float | None
     aim: str
+    cpu_us: tuple[float, float] | None = None
 
     @property
     def ratio(self) -> float | None:
         """The server's figure as a share of the other one."""
         return None if self.other is None else self.treering / self.other
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """The same ratio for processor time, which other programs on the machine affect less."""
+        return None if self.cpu_us is None else self.cpu_us[1] / self.cpu_us[0]
 
 
 async def measure(space: Path, rounds: int = 5, appends: int = 2000, bursts: int = 50) -> list[Comparison]:
@@ -73,15 +82,18 @@ async def measure(space: Path, rounds: int = 5, appends: int = 2000, bursts: int
         bursts: The bursts of a round.
     """
     async with served("treering", str(space / "served")) as mine, served("constant", "") as other:
-        ours, constant = mine.port, other.port
-        await ask(ours, b"POST", "/v1/sessions", b'{"id":"a"}')
-        await ask(ours, b"POST", "/v1/sessions", b'{"id":"b"}')
-        append = await _alternate(rounds, ours, constant, lambda port: _append(port, appends))
-        fan_out = await _alternate(rounds, ours, constant, lambda port: _fan_out(port, bursts, port == ours))
+        await ask(mine.port, b"POST", "/v1/sessions", b'{"id":"a"}')
+        await ask(mine.port, b"POST", "/v1/sessions", b'{"id":"b"}')
+        append, append_cpu_us = await _alternate(rounds, appends, mine, other, lambda port: _append(port, appends))
+        fan_out, fan_out_cpu_us = await _alternate(
+            rounds, bursts, mine, other, lambda port: _fan_out(port, bursts, port == mine.port)
+        )
     over_http, library = await page_seconds(space)
     return [
-        Comparison(f"appends of 1 KB over {_CONNECTIONS} connections", "requests/s", *append, "≥ 0.6"),
-        Comparison(f"bursts of {ENTRIES} entries to {_FOLLOWERS} followers", "entries/s", *fan_out, "≥ 0.7"),
+        Comparison(f"appends of 1 KB over {_CONNECTIONS} connections", "requests/s", *append, "≥ 0.6", append_cpu_us),
+        Comparison(
+            f"bursts of {ENTRIES} entries to {_FOLLOWERS} followers", "entries/s", *fan_out, "≥ 0.7", fan_out_cpu_us
+        ),
         Comparison(
             f"append to receipt, {FOLLOWERS} followers, {APPENDS_PER_S}/s, p99",
             "ms",
@@ -95,14 +107,24 @@ async def measure(space: Path, rounds: int = 5, appends: int = 2000, bursts: int
 
 
 async def _alternate(
-    rounds: int, ours: int, constant: int, run: Callable[[int], Awaitable[float]]
-) -> tuple[float, float]:
-    """Return the medians of both sides, whose rounds alternate; the first of each only warms up."""
-    figures: dict[int, list[float]] = {ours: [], constant: []}
+    rounds: int, count: int, mine: Served, other: Served, run: Callable[[int], Awaitable[float]]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the medians of both sides, whose rounds alternate; the first of each only warms up.
+
+    Returns:
+        Their figures, and the processor time of each of `count` requests in microseconds.
+    """
+    figures: dict[Served, list[float]] = {mine: [], other: []}
+    cpu_us: dict[Served, list[float]] = {mine: [], other: []}
     for _ in range(rounds + 1):
-        for port in (ours, constant):
-            figures[port].append(await run(port))
-    return statistics.median(figures[ours][1:]), statistics.median(figures[constant][1:])
+        for side in (mine, other):
+            before = processor_seconds(side.pid)
+            figures[side].append(await run(side.port))
+            cpu_us[side].append(1e6 * (processor_seconds(side.pid) - before) / count)
+    rates, costs = (
+        (statistics.median(each[mine][1:]), statistics.median(each[other][1:])) for each in (figures, cpu_us)
+    )
+    return rates, costs
 
 
 async def _append(port: int, count: int) -> float:
@@ -158,9 +180,13 @@ async def _fan_out(port: int, bursts: int, is_ours: bool) -> float:
 
 @click.command("serve")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Measurements per side.")
+@click.option("--peers", is_flag=True, help="Compare with the servers of others instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def serve_command(rounds: int, as_json: bool) -> None:
+def serve_command(rounds: int, peers: bool, as_json: bool) -> None:
     """Measure what HTTP costs, beside a program on the same server that keeps nothing."""
+    if peers:
+        _compare_peers(rounds, as_json)
+        return
     with Workspace() as space:
         figures = anyio.run(measure, space.folder, rounds, backend_options={"use_uvloop": True})
     if as_json:
@@ -168,13 +194,32 @@ def serve_command(rounds: int, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("what")
-    for column in ("treering", "beside it", "ratio", "aim"):
+    for column in ("treering", "beside it", "ratio", "CPU ratio", "aim"):
         table.add_column(column, justify="right")
     for each in figures:
         other = "" if each.other is None else f"{each.other:,.{_digits(each.other)}f}"
-        ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
+        ratio, cpu_ratio = ("" if found is None else f"{found:.2f}" for found in (each.ratio, each.cpu_ratio))
         shown = f"{each.treering:,.{_digits(each.treering)}f} {each.unit}"
-        table.add_row(each.what, shown, other, ratio, each.aim)
+        table.add_row(each.what, shown, other, ratio, cpu_ratio, each.aim)
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def _compare_peers(rounds: int, as_json: bool) -> None:
+    absent = why_no_peers()
+    if absent is not None:
+        click.echo(f"google-adk api_server: {absent}", err=True)
+    with Workspace() as space:
+        figures = anyio.run(measure_peers, space.folder, rounds, backend_options={"use_uvloop": True})
+    if as_json:
+        click.echo(msgspec.json.encode(figures))
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("server")
+    for column in ("appends/s", "CPU µs", "reads/s", "CPU µs"):
+        table.add_column(column, justify="right")
+    for each in figures:
+        numbers = (each.appends_per_s, each.append_cpu_us, each.reads_per_s, each.read_cpu_us)
+        table.add_row(each.side, *(f"{number:,.0f}" for number in numbers))
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140).print(table)
 
 

@@ -96,12 +96,19 @@ def test_the_configuration_of_structlog_is_checked_for_each_event(caplog: pytest
     assert [record.getMessage() for record in caplog.records] == ["to_logging a=2"]
 
 
+PACKAGES = (
+    "events",
+    "projections",
+    "actors",
+    "src/treering/models",
+    "src/treering/stores",
+    "src/treering/server/cluster",
+)
+"""What logs the events of the page; those of a server's requests are on its own."""
+
+
 def test_the_page_lists_every_event_with_its_level() -> None:
-    sources = [
-        path
-        for package in ("events", "projections", "actors", "src/treering/models", "src/treering/stores")
-        for path in PROJECT.glob(f"{package}/**/*.py")
-    ]
+    sources = [path for package in PACKAGES for path in PROJECT.glob(f"{package}/**/*.py")]
     logged = {
         (name, level)
         for path in sources

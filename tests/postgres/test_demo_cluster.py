@@ -25,6 +25,7 @@ async def test_one_of_three_hosts_is_killed_and_the_conversation_goes_on_in_the_
     assert programs()
     shown: list[str] = []
     goes_on = anyio.Event()
+    counts: list[int] = []
 
     def echo(line: str) -> None:
         shown.append(line.strip())
@@ -43,7 +44,6 @@ async def test_one_of_three_hosts_is_killed_and_the_conversation_goes_on_in_the_
         assert page.headers["content-type"].startswith("text/html")
         (row,) = (await http.get(f"{address}/v1/sessions")).json()["items"]
         assert (row["id"], row["title"]) == (SESSION, "A voyage")
-        counts: list[int] = []
         while len(set(counts)) < 3:
             found = await http.get(f"{address}/v1/sessions/{SESSION}/entries", params={"limit": 1000})
             counts.append(len(found.json()["items"]))

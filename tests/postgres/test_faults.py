@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import psycopg
 import pytest
 
 from treering import SessionHost
-from treering.errors import AppendFailed, AppendInDoubt
+from treering.errors import AppendFailed, AppendInDoubt, TreeringError
 from treering.events.errors import StoreUnavailable
 from treering.stores.postgres import connections
 from treering.stores.postgres.local_server import LocalServer
@@ -153,6 +154,42 @@ async def test_a_full_disk_refuses_what_does_not_fit_and_serves_once_there_is_ro
     assert await texts(full, session.id) == written
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+
+
+def restart_with_limit(server: LocalServer, size: int) -> None:
+    """Start the server anew, which may write files up to this size: what goes beyond is refused as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        server.restart()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.feature("C-19")
+async def test_a_log_that_may_not_grow_refuses_what_does_not_fit_and_serves_once_it_may(
+    server: LocalServer, schema: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "ANSWER_S", 30.0)  # these lines are long
+    long = os.urandom(1_000_000).hex()
+    told: list[TreeringError] = []
+    async with SessionHost(server.url(schema=schema, lease_s="600")) as host:
+        session = await host.create()
+        await session.append_message("user", "short")
+        written = ["short"]
+        restart_with_limit(server, 17 * 2**20)  # a segment of the log of writes has 16 MB
+        await insist(session, "again", told.append)
+        written.append("again")
+        with pytest.raises(AppendFailed, match="File too large"):  # noqa: PT012  # the last one fails
+            while len(written) < 30:
+                text = f"{len(written)} {long}"
+                await session.append_message("user", text, command_id=f"say {text}")
+                written.append(text)
+        assert await texts(url, session.id) == written
+        server.restart()
+        await insist(session, text, told.append)
+        written.append(text)
+    assert await texts(url, session.id) == written
 
 
 @pytest.mark.feature("C-20")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import anyio
-import anyio.to_thread
 import httpx2
 import msgspec
 import pytest

@@ -31,7 +31,7 @@ from treering.errors import (
     UnsafeCut,
 )
 from treering.events.errors import StoreUnavailable
-from treering.events.stores.inbox import Letter, Whereabouts
+from treering.events.stores.inbox import Letter
 from treering.stores import MemoryStore
 from treering.stores.postgres import PostgresStore, mailing, watching
 from treering.subscriptions import EntrySubscription, Reset
@@ -207,52 +207,6 @@ async def test_a_repeated_letter_gets_the_same_reply(url: str) -> None:
 
 async def _again(session: Any, first: str) -> None:  # noqa: ANN401
     assert await session.append_message("user", "second", command_id="once") == first
-
-
-async def test_a_letter_is_taken_once_by_the_owner_alone_and_its_answer_collected_once(url: str) -> None:
-    owner, sender, other = PostgresStore(url), PostgresStore(url), PostgresStore(url)
-    try:
-        assert not sender.post(Letter("a", "log", b"call"), 60)
-        (lease,) = await owner.acquire(["log"], "owner")
-        assert sender.post(Letter("a", "log", b"call"), 60)
-        assert sender.post(Letter("a", "log", b"call"), 60)
-        assert sender.post(Letter("b", "log", b"other"), 60)
-        assert other.take(9) == []
-        assert owner.take(1) == [Letter("a", "log", b"call")]
-        assert not sender.withdraw("a")
-        assert sender.answers(["a", "b", "c"]) == {
-            "a": Whereabouts.WAITING,
-            "b": Whereabouts.WAITING,
-            "c": Whereabouts.LOST,
-        }
-        assert sender.withdraw("b")
-        assert owner.take(9) == []
-        other.answer({"a": b"a stranger's"})
-        owner.answer({"a": b"done", "b": b"nobody asks"})
-        assert sender.answers(["a"]) == {"a": b"done"}
-        assert sender.answers(["a"]) == {"a": Whereabouts.LOST}
-        assert sender.post(Letter("c", "log", b"call"), 60)
-        assert sender.post(Letter("d", "log", b"call"), 60)
-        assert owner.take(1) == [Letter("c", "log", b"call")]
-        assert not isinstance(lease, SessionLocked)
-        await owner.release([lease])
-        assert sender.answers(["c", "d"]) == {"c": Whereabouts.WAITING, "d": Whereabouts.UNOWNED}
-        await owner.aclose()
-        assert sender.answers(["c", "d"]) == {"c": Whereabouts.STRANDED, "d": Whereabouts.UNOWNED}
-    finally:
-        for each in (owner, sender, other):
-            await each.aclose()
-
-
-async def test_a_letter_that_is_too_late_is_never_taken(url: str) -> None:
-    owner, sender = PostgresStore(url), PostgresStore(url)
-    try:
-        await owner.acquire(["log"], "owner")
-        assert sender.post(Letter("a", "log", b"call"), 0)
-        assert owner.take(9) == []
-    finally:
-        await owner.aclose()
-        await sender.aclose()
 
 
 class Deaf(PostgresStore):

@@ -62,6 +62,8 @@ from ..events.stores.checks import check_header, check_kind, check_lines
 from ..events.stores.copying import CopyReport, NotCopied, copy_logs
 from ..events.stores.files import Durability, FileStore
 from ..events.stores.finding import Among, FindsRows, Outdated, RowColumns, RowPlace, RowQuery, columns_of
+from ..events.stores.hosts import HostRow, Hosts
+from ..events.stores.inbox import Answer, Inbox, Letter, Whereabouts
 from ..events.stores.memory import MemoryStore
 from ..events.stores.search import (
     Checkpoint,
@@ -79,6 +81,7 @@ from ..events.stores.search_index import SearchIndex
 
 __all__ = [
     "Among",
+    "Answer",
     "Append",
     "AppendsAtOnce",
     "Blob",
@@ -96,7 +99,10 @@ __all__ = [
     "FindsRows",
     "FindsTexts",
     "Health",
+    "HostRow",
+    "Hosts",
     "InDoubt",
+    "Inbox",
     "IndexUnavailable",
     "IndexedLog",
     "KeepsRows",
@@ -106,6 +112,7 @@ __all__ = [
     "Lease",
     "Leases",
     "Left",
+    "Letter",
     "LogInfo",
     "LooksAtOnce",
     "MemoryStore",
@@ -135,6 +142,7 @@ __all__ = [
     "TriesWriting",
     "Wanted",
     "Watches",
+    "Whereabouts",
     "Whole",
     "check_header",
     "check_kind",

@@ -37,9 +37,13 @@ def _administration(root: str | None) -> Administration:
         )
     try:
         from ...stores.postgres.administration import Administration
+        from ...stores.postgres.sharding import addresses_of
     except ModuleNotFoundError as error:
         raise ExtraMissing("a database needs the package psycopg: pip install 'treering[postgres]'") from error
-    return Administration(home.root)
+    addresses = addresses_of(home.root)
+    if len(addresses) > 1:
+        raise InvalidInput(f"{len(addresses)} databases are named: give the address of one of them, by --root")
+    return Administration(addresses[0])
 
 
 @click.group()

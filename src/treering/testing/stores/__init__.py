@@ -43,6 +43,7 @@ pytest.register_assert_rewrite(
             "capabilities",
             "catalog",
             "finding",
+            "neighbours",
             "ownership",
             "reading",
             "rewriting",
@@ -66,6 +67,7 @@ from .capabilities import (
 from .case import StoreCase
 from .catalog import FindingTexts, KeepingRows
 from .finding import FindingRows
+from .neighbours import Mailing, Neighbouring
 from .ownership import Ownership
 from .reading import Listing, Reading
 from .rewriting import Keeping, Rewriting
@@ -91,7 +93,9 @@ class StoreSuite(
     KeepingRows,
     Leasing,
     LookingAtOnce,
+    Mailing,
     NamingPlaces,
+    Neighbouring,
     Packing,
     Recovering,
     Scanning,
