@@ -20,9 +20,9 @@ from .peer import Peer
 from .peers import all_peers
 from .remote import remote_command
 from .report import Report, describe_machine, show
+from .scale import scale_command
 from .scenario import SCALES, Scale, Scenario
 from .scenarios import all_scenarios
-from .scale import scale_command
 from .serving import serve_command
 from .workspace import Workspace
 
