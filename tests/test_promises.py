@@ -17,6 +17,7 @@ def test_each_mark_names_a_promise_and_each_promise_has_a_mark() -> None:
     found = proofs()
     assert {id_: places for id_, places in found.items() if id_ not in {*PROMISED, *BEGUN_IDS}} == {}
     assert [id_ for id_ in PROMISED if id_ not in found] == []
+    assert [id_ for id_ in BEGUN_IDS if id_.startswith("S-") and id_ not in found] == []
 
 
 def test_marks_are_found_on_modules_functions_and_parameters() -> None:

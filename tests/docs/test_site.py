@@ -14,6 +14,7 @@ from pkgutil import iter_modules
 import pytest
 
 import treering
+from treering.errors import ExtraMissing
 
 from .test_samples import PROJECT
 
@@ -65,7 +66,7 @@ def is_chapter(path: str) -> bool:
     """Return whether a path is that of a module that offers names."""
     try:
         return find_spec(path) is not None and hasattr(import_module(path), "__all__")
-    except ModuleNotFoundError:  # a name in a module
+    except (ExtraMissing, ModuleNotFoundError):  # the former for a framework that is not here; or a name in a module
         return False
 
 

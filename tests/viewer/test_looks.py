@@ -171,7 +171,7 @@ async def test_a_session_of_one_line_has_the_same_ways_on_as_any_other(
     site: Site, host: SessionHost, page: Page
 ) -> None:
     await (await host.create("one")).append_message("user", "Hello")
-    places = []
+    places: list[float] = []
     for view in ("", "/tree", f"/compare/{(await host.load('one')).leaf_id}/x"):
         await page.goto(f"{site.url}s/one{view}")
         views = page.locator(".session-views a")

@@ -35,6 +35,7 @@ class Address(Struct, frozen=True):
         wait_s: The seconds for which a session is waited for that another host holds.
         asynchronous: Whether a server is accepted that acknowledges commits before they are on disk.
         place: The host and the database, for messages; it holds no password.
+        listening: What libpq is given to hear of changes, if `conninfo` leads through a pooler.
     """
 
     conninfo: str
@@ -43,6 +44,7 @@ class Address(Struct, frozen=True):
     wait_s: float
     asynchronous: bool
     place: str
+    listening: str | None = None
 
     @property
     def application(self) -> str:
@@ -55,7 +57,8 @@ def parse_address(url: str) -> Address:
 
     Args:
         url: `postgresql://…` or `postgres://…`. Ours among its parameters are `schema`, `lease_s` (15), `wait_s` (the
-            lease and one second more) and `synchronous_commit`; the rest is libpq's.
+            lease and one second more), `synchronous_commit` and `listen_url` (a direct address, in percent encoding,
+            if the URL leads through a pooler); the rest is libpq's.
 
     Raises:
         InvalidInput: It is not an address, or one of our parameters has a wrong value. The message holds no password.
@@ -64,18 +67,13 @@ def parse_address(url: str) -> Address:
     ours: dict[str, str] = {}
     theirs: list[tuple[str, str]] = []
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name in ("schema", "lease_s", "wait_s", "synchronous_commit"):
+        if name in ("schema", "lease_s", "wait_s", "synchronous_commit", "listen_url"):
             ours[name] = value
         else:
             theirs.append((name, value))
     text = f"{base}?{urlencode(theirs, quote_via=quote)}" if theirs else base
-    try:
-        known = conninfo.conninfo_to_dict(text)
-    except ProgrammingError:  # its message repeats the URL, and with it a password
-        raise InvalidInput(
-            "the address of the database cannot be read: give 'postgresql://user@host:port/database', with "
-            "parameters of libpq after a '?', and special characters in percent encoding"
-        ) from None
+    known = _known(text)
+    listening = parse_address(ours["listen_url"]).conninfo if "listen_url" in ours else None
     schema = ours.get("schema", SCHEMA)
     if not _SCHEMA.fullmatch(schema):
         raise InvalidInput(f"{schema!r} is no schema for sessions: give up to 48 of a-z, 0-9 and '_'")
@@ -84,7 +82,18 @@ def parse_address(url: str) -> Address:
     commit = ours.get("synchronous_commit", "")
     if commit not in ("", "off"):
         raise InvalidInput(f"synchronous_commit={commit!r} is the server's to say: set it there, or give 'off' here")
-    return Address(text, schema, lease_s, wait_s, commit == "off", _place(known))
+    return Address(text, schema, lease_s, wait_s, commit == "off", _place(known), listening)
+
+
+def _known(text: str) -> dict[str, Any]:
+    """Return what an address says, as libpq reads it."""
+    try:
+        return conninfo.conninfo_to_dict(text)
+    except ProgrammingError:  # its message repeats the URL, and with it a password
+        raise InvalidInput(
+            "the address of the database cannot be read: give 'postgresql://user@host:port/database', with "
+            "parameters of libpq after a '?', and special characters in percent encoding"
+        ) from None
 
 
 def _seconds(name: str, text: str, least: float) -> float:

@@ -187,8 +187,31 @@ class Connections:
             raise
         return connection
 
-    def connect(self) -> BoundedConnection:
+    def listen(self) -> BoundedConnection:
+        """Return a new connection that hears of changes: a direct one, where the others lead through a pooler.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached.
+            InvalidInput: This one leads through a pooler, too.
+        """
+        if self.address.listening is None:
+            return self.open()
+        connection = self.connect(self.address.listening)
+        try:
+            if _is_pooled(connection):
+                raise InvalidInput(
+                    f"{self.address.place}: 'listen_url' leads through a pooler, too: give the server's own address"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def connect(self, conninfo: str | None = None) -> BoundedConnection:
         """Return a new connection to a database whatever its state is; the caller closes it.
+
+        Args:
+            conninfo: What libpq is given; by default that of the address.
 
         Raises:
             StoreUnavailable: The server cannot be reached.
@@ -197,7 +220,7 @@ class Connections:
             raise HostClosed("this store was closed: make another one")
         try:
             return BoundedConnection.connect(
-                self.address.conninfo,
+                conninfo or self.address.conninfo,
                 autocommit=True,
                 connect_timeout=self._connect_s,
                 application_name=self.address.application,
@@ -241,6 +264,8 @@ class Connections:
 
     def _check(self, connection: BoundedConnection) -> None:
         """Look once at what the server is, and bring its schema up to date; each time, at how often it was restored."""
+        if self.address.listening is not None:
+            connection.prepare_threshold = None  # a pooler gives each transaction another connection to the server
         with self._checking:
             if not self._checked:
                 self._check_server(connection)
@@ -262,6 +287,11 @@ class Connections:
             raise UnsupportedVersion(
                 f"{address.place}: the server is PostgreSQL {connection.info.server_version // 10_000}, and "
                 f"{SERVER_VERSION_MIN} is the oldest that serves: use that or a newer one"
+            )
+        if address.listening is None and _is_pooled(connection):
+            raise InvalidInput(
+                f"{address.place}: this is a pooler such as PgBouncer, through which a host does not hear of changes: "
+                f"give the server's own address, or that too, as '&listen_url=…' in percent encoding"
             )
         (encoding, commit) = _one(
             connection, "select current_setting('server_encoding'), current_setting('synchronous_commit')"
@@ -290,3 +320,9 @@ def _broke_off(connection: Connection) -> bool:
     except psycopg.OperationalError:
         return True
     return connection.pgconn.status != psycopg.pq.ConnStatus.OK
+
+
+def _is_pooled(connection: Connection) -> bool:
+    """Tell whether a pooler stands between: it hands out process numbers of its own."""
+    (pid,) = _one(connection, "select pg_backend_pid()")
+    return bool(pid != connection.info.backend_pid)

@@ -187,7 +187,7 @@ class Listener:
 
     def _connect(self) -> None:
         """Connect, in a thread whose answer nobody may be waiting for any more."""
-        connection = self._connections.open()
+        connection = self._connections.listen()
         try:
             connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
         except psycopg.Error as error:
