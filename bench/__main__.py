@@ -20,6 +20,7 @@ from .peer import Peer
 from .peers import all_peers
 from .remote import remote_command
 from .report import Report, describe_machine, show
+from .scale import scale_command
 from .scenario import SCALES, Scale, Scenario
 from .scenarios import all_scenarios
 from .serving import serve_command
@@ -277,6 +278,7 @@ def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
 main.add_command(house_command)
 main.add_command(path_command)
 main.add_command(remote_command)
+main.add_command(scale_command)
 main.add_command(serve_command)
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from treering import Session, SessionHost
+from treering import Session, SessionHost, Settings
 from treering.errors import AppendInDoubt, TreeringError
 from treering.events.errors import StoreUnavailable
 from treering.stores.postgres.local_server import LocalServer
@@ -17,6 +17,9 @@ from .network import At, Message, Network, Side, network
 
 STATEMENT = ["Parse", "Bind", "Describe", "Execute", "Sync"]
 ANSWER = ["ParseComplete", "BindComplete", "RowDescription", "DataRow", "CommandComplete", "ReadyForQuery"]
+QUIET = Settings(debounce_ms=10**7, update_metadata_interval_ms=10**7)
+"""The host keeps no rows of its listing meanwhile: faults are for the statements of an append."""
+
 WARM = 7
 """After so many appends, the driver has prepared the statement on its connection."""
 
@@ -101,7 +104,7 @@ async def cut_resolutions(writing: Writing, stride: int) -> None:
 @asynccontextmanager
 async def writing_to(net: Network, url: str, schema: str) -> AsyncIterator[Writing]:
     """Open a session to write to through the network; assert at the end that another host reads what it must hold."""
-    async with SessionHost(net.url(schema=schema, lease_s="600")) as host:
+    async with SessionHost(net.url(schema=schema, lease_s="600"), settings=QUIET) as host:
         writing = Writing(net, await host.create())
         yield writing
         assert await texts(url, writing.session.id) == writing.expected

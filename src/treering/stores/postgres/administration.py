@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import LiteralString
 
@@ -252,7 +252,7 @@ class Administration:
         return text.replace("{s}", sql.Identifier(self.address.schema).as_string(None)).encode()
 
     @contextmanager
-    def _connected(self) -> Iterator[BoundedConnection]:
+    def _connected(self) -> Generator[BoundedConnection]:
         """Lend a connection to a block, whose errors are told in the words of the tree."""
         connection = self._connections.connect()
         try:
