@@ -26,7 +26,7 @@ def tried(server: Server, *options: str) -> subprocess.CompletedProcess[str]:
     address = [f"{server.address}/openapi.json", "--exclude-path-regex", STREAMS]
     address += ["-H", f"Authorization: {KNOWN['Authorization']}"]
     return subprocess.run(
-        [*command, *address, "--generation-deterministic", *options],
+        [*command, *address, "--generation-deterministic", "--request-timeout", "60", *options],
         capture_output=True,
         text=True,
         check=False,
