@@ -50,6 +50,8 @@ _SENTENCES = {
     "host_failed": "the host was closed by a failure ({error}): everything acknowledged is in its files",
     "passivation_failed": "session {session_id} could not be closed cleanly ({error})",
     "lease_lost": "another host took session {session_id}, since this program had not answered for a while",
+    "inbox_unavailable": "commands of other hosts cannot be read at the moment ({error}); this is retried",
+    "letter_failed": "a command of another host for {ref} failed ({error}); its sender is told so",
     "leases_not_renewed": "the leases of {sessions} sessions could not be renewed ({error}); this is retried",
     "release_failed": "the database did not answer ({error}), so others wait for what this program held",
     "actor_failed": "session {session_id} was abandoned ({error}): everything acknowledged is in its file",
