@@ -22,6 +22,7 @@ from ..host.host import SessionHost
 from ..host.keyed import SAVE_EVERY_S, KeyedSessions
 from ..host.listing import ListPosition, SessionChanged
 from ..host.lookup import SessionLike
+from ..host.placement import Placement
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
 from .bridge import Bridge, exit_on_signals
 from .session import Facade, SyncSession, awaited, like, opened, read, searched
@@ -59,6 +60,8 @@ class SyncHost(Facade[SessionHost]):
         writes: Writes = "auto",
         limits: Limits | None = None,
         settings: Settings | None = None,
+        placement: Placement = "local",
+        address: str | None = None,
         signals: bool = False,
         clock: Clock = system_clock,
         new_id: NewId = random_id,
@@ -78,6 +81,8 @@ class SyncHost(Facade[SessionHost]):
                 writes=writes,
                 limits=limits,
                 settings=settings,
+                placement=placement,
+                address=address,
                 clock=clock,
                 new_id=new_id,
                 disk=disk,

@@ -29,13 +29,15 @@ from treering.events.stores.capabilities import (
     offered,
 )
 from treering.events.stores.finding import FindsRows
+from treering.events.stores.hosts import Hosts
+from treering.events.stores.inbox import Inbox
 from treering.events.stores.search import FindsTexts
 from treering.events.stores.shelf import Shelf
 from treering.testing.stores.capabilities import ALL
 
 T = TypeVar("T")
 
-IN_A_DATABASE = {FindsRows, FindsTexts}
+IN_A_DATABASE = {FindsRows, FindsTexts, Hosts, Inbox}
 NEED_A_DISK = {Health, NamesFiles, Recovers, TriesWriting}
 
 
@@ -63,7 +65,7 @@ async def test_a_file_store_has_every_capability_but_those_of_databases_and_answ
     store = FileStore(tmp_path)
     for kind in {*ALL} - IN_A_DATABASE:
         assert isinstance(store.capability(kind), kind)
-    assert [store.capability(kind) for kind in (NeverBlocks, FindsRows, FindsTexts)] == [None] * 3
+    assert [store.capability(kind) for kind in (NeverBlocks, *IN_A_DATABASE)] == [None] * 5
     await store.aclose()
 
 
