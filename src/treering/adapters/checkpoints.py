@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import anyio
 import msgspec
 from msgspec import Raw, Struct
 
@@ -22,6 +21,7 @@ from ..actors.session.session import Session
 from ..events.entries import ContextEdit, ContextEditEntry, Custom, CustomEntry, Message, MessageEntry, Payload
 from ..events.errors import EntryNotFound
 from .langchain_messages import message_of
+from .session_index import SessionIndex
 
 CHECKPOINT = "langgraph.checkpoint"
 WRITES = "langgraph.writes"
@@ -125,7 +125,7 @@ class Place(NamedTuple):
     run_id: str | None
 
 
-class Thread:
+class Thread(SessionIndex):
     """The checkpoints of a session, by namespace and id; one task at a time may change them.
 
     Args:
@@ -134,10 +134,8 @@ class Thread:
     """
 
     def __init__(self, session: Session, serde: Serde) -> None:
-        self.session = session
-        self.lock = anyio.Lock()
+        super().__init__(session)
         self._serde = serde
-        self._read_to = 0
         self._places: dict[tuple[str, str], Place] = {}
         self._hidden: set[tuple[str, str]] = set()
         self._writes: dict[tuple[str, str], dict[tuple[str, int], Write]] = {}
@@ -153,15 +151,6 @@ class Thread:
         return self._serde.loads_typed((stored[0], b64decode(stored[1])))
 
     # -- what is there
-
-    async def refresh(self) -> None:
-        """Read the entries that were appended since, here or through other objects."""
-        if self.session.cursor.seq <= self._read_to:
-            return
-        async for entry in self.session.iter_entries(self._read_to):
-            if isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
-                self._note(entry.id, entry.custom.custom_type, entry.custom.raw_data)
-        self._read_to = self.session.cursor.seq
 
     def places(self, namespace: str | None = None) -> list[Place]:
         """Return the checkpoints that are shown, of one namespace or of all, the latest first."""
@@ -260,9 +249,9 @@ class Thread:
         options: AppendOptions = {"below": self._below(namespace, parent)}
         if namespace and options["below"] is not None:  # the leaf is where the graph itself is
             options["aside"] = True
-        raw = Raw(msgspec.json.encode(record))
-        ids = await self.session.append_many([*payloads, Custom(CHECKPOINT, raw)], **options)
-        self._note(ids[-1], CHECKPOINT, raw)
+        custom = Custom(CHECKPOINT, Raw(msgspec.json.encode(record)))
+        ids = await self.session.append_many([*payloads, custom], **options)
+        self._note(ids[-1], custom)
         self._keep(ids[-1], record)
 
     async def put_writes(self, written: Written) -> None:
@@ -271,20 +260,21 @@ class Thread:
         fresh = tuple(each for each in written.writes if each[0] < 0 or (written.task_id, each[0]) not in known)
         if not fresh:
             return
-        raw = Raw(msgspec.json.encode(msgspec.structs.replace(written, writes=fresh)))
+        custom = Custom(WRITES, Raw(msgspec.json.encode(msgspec.structs.replace(written, writes=fresh))))
         place = self._places.get((written.namespace, written.id))
         options: AppendOptions = {} if place is None else {"below": place.entry_id, "aside": True}
-        (entry_id,) = await self.session.append_many([Custom(WRITES, raw)], **options)
-        self._note(entry_id, WRITES, raw)
+        (entry_id,) = await self.session.append_many([custom], **options)
+        self._note(entry_id, custom)
 
     async def hide(self, places: Sequence[Place]) -> None:
         """Show checkpoints no more; what others are made of stays in the session."""
         if places:
-            raw = Raw(msgspec.json.encode(Hidden(tuple((place.namespace, place.id) for place in places))))
+            keys = tuple((place.namespace, place.id) for place in places)
+            custom = Custom(HIDDEN, Raw(msgspec.json.encode(Hidden(keys))))
             below = self.session.leaf_id
             options: AppendOptions = {} if below is None else {"below": below, "aside": True}
-            (entry_id,) = await self.session.append_many([Custom(HIDDEN, raw)], **options)
-            self._note(entry_id, HIDDEN, raw)
+            (entry_id,) = await self.session.append_many([custom], **options)
+            self._note(entry_id, custom)
 
     async def append_all(self, source: Session) -> None:
         """Append the entries of another session, each below the copy of its parent."""
@@ -303,8 +293,10 @@ class Thread:
 
     # -- within
 
-    def _note(self, entry_id: str, custom_type: str, raw: Raw) -> None:
-        match custom_type:
+    def _note(self, entry_id: str, custom: Custom) -> None:
+        raw = custom.raw_data
+        assert raw is not None  # only those are noted
+        match custom.custom_type:
             case "langgraph.checkpoint":
                 record = msgspec.json.decode(raw, type=Record)
                 key = record.namespace, record.id

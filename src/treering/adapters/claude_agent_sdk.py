@@ -13,12 +13,9 @@ needs the extra `claude-agent-sdk`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
-
-import anyio
 
 from ..actors.commands import AppendOptions
 from ..actors.host.host import SessionHost
@@ -29,6 +26,7 @@ from ..events.json_values import raw_object
 from ..events.providers.anthropic import from_anthropic
 from ..projections.summary import SessionSummary
 from .hosting import Hosting, HostOrRoot
+from .session_index import SessionIndex, SessionIndexes
 
 try:
     from claude_agent_sdk import fold_session_summary
@@ -52,9 +50,6 @@ ENTRY = "claude_agent_sdk.entry"
 SUMMARY = "claude_agent_sdk.summary"
 """The types of the custom entries: an entry of a transcript, and the SDK's summary of all that came before it."""
 
-TRANSCRIPTS_KEPT_MAX = 1000
-"""How many transcripts a store knows the ids of; others are read anew when they are used again."""
-
 
 class TreeringSessionStore:
     """A session store of the SDK, with all that it may ask of one.
@@ -71,8 +66,7 @@ class TreeringSessionStore:
 
     def __init__(self, host: HostOrRoot) -> None:
         self._hosting = Hosting(host)
-        self._host: SessionHost | None = None
-        self._transcripts: OrderedDict[str, _Transcript] = OrderedDict()
+        self._transcripts = SessionIndexes(_Transcript)
 
     def __repr__(self) -> str:
         return f"TreeringSessionStore({self._hosting!r})"
@@ -109,7 +103,9 @@ class TreeringSessionStore:
         async def read(host: SessionHost) -> list[SessionSummaryEntry]:
             found: list[SessionSummaryEntry] = []
             for session_id, row in await _rows(host, project_key):
-                transcript = await self._transcript(host, _name({"project_key": project_key, "session_id": session_id}))
+                transcript = await self._transcripts.of(
+                    host, _name({"project_key": project_key, "session_id": session_id})
+                )
                 if transcript is not None and transcript.summary is not None:
                     found.append({**transcript.summary, "mtime": _milliseconds(row)})
             return found
@@ -123,7 +119,7 @@ class TreeringSessionStore:
             name = _name(key)
             doomed = [row for row in await _all_rows(host) if row.key == name or (row.key or "").startswith(name + "/")]
             for row in doomed if key.get("subpath") is None else [row for row in doomed if row.key == name]:
-                self._transcripts.pop(row.key or "", None)
+                self._transcripts.forget(row.key or "")
                 await host.delete(row)
 
         await self._hosting.run(run)
@@ -139,47 +135,17 @@ class TreeringSessionStore:
     async def _append(self, host: SessionHost, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         for entry in entries:
             raw_object(entry, "an entry")
-        transcript = await self._transcript(host, _name(key), create=True)
-        assert transcript is not None  # it was created
+        transcript = await self._transcripts.made(host, _name(key))
         await transcript.append(key, entries)
 
-    async def _transcript(self, host: SessionHost, name: str, *, create: bool = False) -> _Transcript | None:
-        """Return a transcript with all that is stored of it; None if there is none and it is not to be created."""
-        if host is not self._host:  # another one was opened for the root
-            self._transcripts.clear()
-            self._host = host
-        known = self._transcripts.get(name)
-        if known is None:
-            session = await (host.get_or_create(name) if create else host.find_by_key(name))
-            if session is None:
-                return None
-            known = self._transcripts.setdefault(name, _Transcript(session))
-            if len(self._transcripts) > TRANSCRIPTS_KEPT_MAX:
-                self._transcripts.popitem(last=False)
-        self._transcripts.move_to_end(name)
-        async with known.lock:
-            await known.refresh()
-        return known
 
-
-class _Transcript:
+class _Transcript(SessionIndex):
     """What a store knows of one session: which entries are there, and the summary of them."""
 
     def __init__(self, session: Session) -> None:
-        self.lock = anyio.Lock()
+        super().__init__(session)
         self.summary: SessionSummaryEntry | None = None
-        self._session = session
-        self._read_to = 0
         self._ids: dict[str, str] = {}
-
-    async def refresh(self) -> None:
-        """Read the entries that were appended since, here or through other objects."""
-        if self._session.cursor.seq <= self._read_to:
-            return
-        async for entry in self._session.iter_entries(self._read_to):
-            if isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
-                self._note(entry.id, entry.custom.custom_type, entry.custom.data)
-        self._read_to = self._session.cursor.seq
 
     async def append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         """Append the entries that are not there, in runs of which each entry follows the one before it."""
@@ -218,16 +184,17 @@ class _Transcript:
         parent = self._ids.get(str(run[0].get("parentUuid")))
         if parent is not None:
             options["below"] = parent
-        ids = await self._session.append_many(payloads, **options)
+        ids = await self.session.append_many(payloads, **options)
         for entry_id, payload in zip(ids, payloads, strict=True):
             if isinstance(payload, Custom):
-                self._note(entry_id, payload.custom_type, payload.data)
+                self._note(entry_id, payload)
 
-    def _note(self, entry_id: str, custom_type: str, data: object) -> None:
-        if custom_type == SUMMARY:
+    def _note(self, entry_id: str, custom: Custom) -> None:
+        data = custom.data
+        if custom.custom_type == SUMMARY:
             self.summary = cast("SessionSummaryEntry", data)
-        elif custom_type == ENTRY and isinstance(data, dict) and isinstance(data.get("uuid"), str):
-            self._ids[data["uuid"]] = entry_id
+        elif custom.custom_type == ENTRY and isinstance(data, dict) and isinstance(uuid := data.get("uuid"), str):
+            self._ids[uuid] = entry_id
 
 
 def _message(entry: dict[str, Any]) -> Message | None:

@@ -13,7 +13,6 @@ happened in it and not with the square of that; going back to an old checkpoint 
 from __future__ import annotations
 
 import builtins
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -23,6 +22,7 @@ from ..events.arguments import check_word
 from ..events.errors import ExtraMissing, InvalidInput
 from .checkpoints import Place, Thread, Written
 from .hosting import Hosting, HostOrRoot
+from .session_index import SessionIndexes
 
 try:
     from langchain_core.runnables import RunnableConfig
@@ -43,9 +43,6 @@ except ModuleNotFoundError as error:
     raise ExtraMissing("checkpoints for it need LangGraph: pip install 'treering[langgraph]'") from error
 
 __all__ = ["TreeringSaver"]
-
-THREADS_KEPT_MAX = 1000
-"""How many threads a saver keeps the index of; others are read anew when they are used again."""
 
 Pruning: TypeAlias = Literal["keep_latest", "delete"]
 """What is left of a thread: its latest checkpoints, or nothing."""
@@ -69,8 +66,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
     def __init__(self, host: HostOrRoot, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
         self._hosting = Hosting(host)
-        self._host: SessionHost | None = None
-        self._threads: OrderedDict[str, Thread] = OrderedDict()
+        self._threads = SessionIndexes(lambda session: Thread(session, self.serde))
 
     # -- the asynchronous face
 
@@ -218,27 +214,9 @@ class TreeringSaver(BaseCheckpointSaver[int]):
 
     # -- what both do, on the host's loop
 
-    async def _thread(self, host: SessionHost, thread_id: str, *, create: bool = False) -> Thread | None:
-        """Return a thread with all that is stored of it; None if there is none and it is not to be created."""
-        if host is not self._host:  # another one was opened for the root
-            self._threads.clear()
-            self._host = host
-        thread = self._threads.get(thread_id)
-        if thread is None:
-            session = await (host.get_or_create(thread_id) if create else host.find_by_key(thread_id))
-            if session is None:
-                return None
-            thread = self._threads.setdefault(thread_id, Thread(session, self.serde))
-            if len(self._threads) > THREADS_KEPT_MAX:
-                self._threads.popitem(last=False)
-        self._threads.move_to_end(thread_id)
-        async with thread.lock:
-            await thread.refresh()
-        return thread
-
     async def _get(self, host: SessionHost, config: RunnableConfig) -> CheckpointTuple | None:
         thread_id, namespace, checkpoint_id = _named(config)
-        thread = await self._thread(host, thread_id)
+        thread = await self._threads.of(host, thread_id)
         place = None if thread is None else thread.place(namespace or "", checkpoint_id)
         return None if place is None else await self._tuple(host, thread_id=thread_id, place=place)
 
@@ -246,7 +224,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         self, host: SessionHost, *, thread_id: str, place: Place, filter: Mapping[str, Any] | None = None
     ) -> CheckpointTuple | None:
         """Return a checkpoint as LangGraph has it; None if it is gone, or its metadata is not what is asked for."""
-        thread = await self._thread(host, thread_id)
+        thread = await self._threads.of(host, thread_id)
         if thread is None or thread.place(place.namespace, place.id) is None:
             return None
         async with thread.lock:
@@ -272,7 +250,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         last = None if before is None else _named(before)[2]
         found: builtins.list[tuple[str, Place]] = []
         for each in [thread_id] if thread_id is not None else await _thread_ids(host):
-            thread = await self._thread(host, each)
+            thread = await self._threads.of(host, each)
             found += [
                 (each, place)
                 for place in (() if thread is None else thread.places(namespace))
@@ -284,7 +262,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         self, host: SessionHost, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> RunnableConfig:
         thread_id, namespace, parent_id = _named(config)
-        thread = await self._made(host, thread_id)
+        thread = await self._threads.made(host, thread_id)
         known = get_checkpoint_metadata(config, metadata)
         async with thread.lock:
             await thread.put(namespace or "", checkpoint, known, parent_id)
@@ -294,7 +272,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         self, host: SessionHost, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
         thread_id, namespace, checkpoint_id = _named(config)
-        thread = await self._made(host, thread_id)
+        thread = await self._threads.made(host, thread_id)
         placed = tuple(
             (WRITES_IDX_MAP.get(channel, index), channel, thread.dump(value))
             for index, (channel, value) in enumerate(writes)
@@ -302,28 +280,23 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         async with thread.lock:
             await thread.put_writes(Written(namespace or "", checkpoint_id or "", task_id, task_path, placed))
 
-    async def _made(self, host: SessionHost, thread_id: str) -> Thread:
-        thread = await self._thread(host, thread_id, create=True)
-        assert thread is not None  # it was created
-        return thread
-
     async def _delete(self, host: SessionHost, thread_id: str) -> None:
-        self._threads.pop(thread_id, None)
+        self._threads.forget(thread_id)
         session = await host.find_by_key(thread_id)
         if session is not None:
             await host.delete(session)
 
     async def _delete_for_runs(self, host: SessionHost, run_ids: Sequence[str]) -> None:
         for thread_id in await _thread_ids(host) if run_ids else ():
-            thread = await self._thread(host, thread_id)
+            thread = await self._threads.of(host, thread_id)
             if thread is not None:
                 async with thread.lock:
                     await thread.hide([place for place in thread.places() if place.run_id in run_ids])
 
     async def _copy(self, host: SessionHost, source_id: str, target_id: str) -> None:
-        source = await self._thread(host, source_id)
+        source = await self._threads.of(host, source_id)
         if source is not None and source_id != target_id:
-            target = await self._made(host, target_id)
+            target = await self._threads.made(host, target_id)
             async with target.lock:
                 await target.append_all(source.session)
                 await target.refresh()
@@ -331,7 +304,7 @@ class TreeringSaver(BaseCheckpointSaver[int]):
     async def _prune(self, host: SessionHost, thread_ids: Sequence[str], strategy: str) -> None:
         check_word("strategy", strategy, get_args(Pruning))
         for thread_id in thread_ids:
-            thread = await self._thread(host, thread_id)
+            thread = await self._threads.of(host, thread_id)
             if strategy == "delete":
                 await self._delete(host, thread_id)
             elif thread is not None:

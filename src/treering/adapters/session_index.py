@@ -1,0 +1,97 @@
+"""What an adapter knows of sessions beyond what they hold themselves: indexes of its own custom entries."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import anyio
+
+from ..actors.host.host import SessionHost
+from ..actors.session.session import Session
+from ..events.entries import Custom, CustomEntry
+
+I = TypeVar("I", bound="SessionIndex")  # an index
+
+INDEXES_KEPT_MAX = 1000
+"""How many sessions an adapter keeps the index of; others are read anew when they are used again."""
+
+
+class SessionIndex(ABC):
+    """An index of the custom entries of one session; whoever changes the session holds the lock.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.lock = anyio.Lock()
+        self._read_to = 0
+
+    async def refresh(self) -> None:
+        """Read the entries that were appended since, here or through other objects."""
+        head = self.session.cursor.seq  # what is appended while this reads is left to the next time
+        if head <= self._read_to:
+            return
+        async for entry in self.session.iter_entries(self._read_to):
+            if isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
+                self._note(entry.id, entry.custom)
+        self._read_to = head
+
+    @abstractmethod
+    def _note(self, entry_id: str, custom: Custom) -> None:
+        """Take an entry that has data into the index; it may come again."""
+
+
+class SessionIndexes(Generic[I]):
+    """The indexes of the sessions that were used last, by key.
+
+    Args:
+        make: Makes the index of a session.
+    """
+
+    def __init__(self, make: Callable[[Session], I]) -> None:
+        self._make = make
+        self._host: SessionHost | None = None
+        self._kept: OrderedDict[str, I] = OrderedDict()
+
+    async def of(self, host: SessionHost, key: str) -> I | None:
+        """Return the index of a key's session, up to date; None if there is no session."""
+        index = self._known(host, key)
+        if index is None:
+            session = await host.find_by_key(key)
+            if session is None:
+                return None
+            index = self._keep(key, session)
+        return await self._refreshed(key, index)
+
+    async def made(self, host: SessionHost, key: str) -> I:
+        """Return the index of a key's session, which is created if there is none."""
+        index = self._known(host, key) or self._keep(key, await host.get_or_create(key))
+        return await self._refreshed(key, index)
+
+    def forget(self, key: str) -> None:
+        """Drop the index of a session that is deleted."""
+        self._kept.pop(key, None)
+
+    def _known(self, host: SessionHost, key: str) -> I | None:
+        if host is not self._host:  # another one was opened for the root
+            self._kept.clear()
+            self._host = host
+        return self._kept.get(key)
+
+    def _keep(self, key: str, session: Session) -> I:
+        index = self._kept.setdefault(key, self._make(session))
+        if len(self._kept) > INDEXES_KEPT_MAX:
+            self._kept.popitem(last=False)
+        return index
+
+    async def _refreshed(self, key: str, index: I) -> I:
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        async with index.lock:
+            await index.refresh()
+        return index
