@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from psycopg import sql
 
 _APPEND = """
@@ -233,6 +235,12 @@ select count(pg_notify(%(channel)s || sender, sender)) from (select distinct sen
 """
 
 
+def filled_in(schema: str) -> Callable[[str], bytes]:
+    """Return the function that fills the name of a schema into a statement."""
+    name = sql.Identifier(schema).as_string(None)
+    return lambda text: text.replace("{s}", name).encode()
+
+
 class Statements:
     """The statements for one schema, as bytes.
 
@@ -244,11 +252,7 @@ class Statements:
     """
 
     def __init__(self, schema: str) -> None:
-        name = sql.Identifier(schema).as_string(None)
-
-        def of(text: str) -> bytes:
-            return text.replace("{s}", name).encode()
-
+        of = filled_in(schema)
         self.append = of(_APPEND)
         self.acquire = of(_ACQUIRE)
         self.holders = of(_HOLDERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from psycopg import sql
+from ..statements import filled_in
 
 CHANGED_NS = "(extract(epoch from l.changed) * 1000000)::bigint * 1000"
 """When a log, `l`, changed, as a stamp counts it."""
@@ -96,11 +96,7 @@ class RowStatements:
     """
 
     def __init__(self, schema: str, names: dict[bytes, str]) -> None:
-        name = sql.Identifier(schema).as_string(None)
-
-        def of(text: str) -> bytes:
-            return text.replace("{s}", name).encode()
-
+        of = filled_in(schema)
         self.outdated = of(_OUTDATED)
         self.outdated_among = of(_OUTDATED_AMONG)
         self.rows = of(_ROWS)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from psycopg import sql
-
+from ..statements import filled_in
 from .row_statements import CHANGED_NS
 
 _STAMP = f"l.size || ' ' || {CHANGED_NS} || ' ' || l.history"  # the text of a stamp; see `text_of`
@@ -78,11 +77,7 @@ class TextStatements:
     """
 
     def __init__(self, schema: str, names: dict[bytes, str]) -> None:
-        name = sql.Identifier(schema).as_string(None)
-
-        def of(text: str) -> bytes:
-            return text.replace("{s}", name).encode()
-
+        of = filled_in(schema)
         self.index_exists = of(_EXISTS)
         self.index_creatable = of(_CREATABLE)
         self.known = of(_KNOWN)
