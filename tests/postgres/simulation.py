@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from random import Random
-from typing import Any, Self, TypeVar, TypeVarTuple, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 from unittest.mock import patch
 
 import anyio
@@ -220,10 +220,6 @@ class _ModelConnections(Connections):
 
 class ModelStore(PostgresStore):
     """The library's store, whose statements go to the model."""
-
-    def __new__(cls, machine: Machine) -> Self:
-        """Make a store of one database, whatever its address."""
-        return object.__new__(cls)
 
     def __init__(self, machine: Machine) -> None:
         with patch.object(store, "Connections", partial(_ModelConnections, machine)):

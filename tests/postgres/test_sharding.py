@@ -14,7 +14,7 @@ from treering.entries import plain_text
 from treering.errors import AppendFailed, AppendInDoubt
 from treering.events.errors import StoreUnavailable
 from treering.stores import Store
-from treering.stores.postgres import PostgresStore
+from treering.stores.postgres import PostgresStore, store_at
 from treering.stores.postgres.local_server import LocalServer
 from treering.stores.postgres.sharding import ShardedStore, addresses_of, shard_of
 from treering.testing.stores import StoreSuite
@@ -146,9 +146,9 @@ class TestShardedStore(StoreSuite):
             connection.execute(f"drop schema if exists {schema}_b cascade".encode())
 
     async def make_store(self) -> Store:
-        store = PostgresStore(self.url)
+        store = store_at(self.url)
         assert isinstance(store, ShardedStore)
         return store
 
     async def another_host(self, store: Store) -> Store | None:
-        return PostgresStore(self.url)
+        return store_at(self.url)

@@ -7,10 +7,11 @@ lease ends, and one that was paused can write nothing any more that another host
 from ...events.errors import ExtraMissing
 
 try:
+    from .opening import store_at
     from .store import PostgresStore
 except ModuleNotFoundError as error:
     if error.name != "psycopg":
         raise
     raise ExtraMissing("sessions in PostgreSQL need the package psycopg: pip install 'treering[postgres]'") from error
 
-__all__ = ["PostgresStore"]
+__all__ = ["PostgresStore", "store_at"]

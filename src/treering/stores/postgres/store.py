@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from ...events.dialects.base import Dialect
 from ...events.errors import HostClosed, InvalidInput, SessionLocked
@@ -27,7 +27,6 @@ from .connections import CONNECTIONS_MAX, Connections
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
-from .sharding import ShardedStore, addresses_of
 from .statements import Statements
 from .watching import Listener, Watch
 from .writing import Writer
@@ -44,24 +43,14 @@ class PostgresStore:
     until the first call; that call also makes the tables, or brings them up to date.
 
     Args:
-        url: The address; see `treering.stores.postgres.address`. Several, separated by commas, or in the lines of a
-            file that is given as "postgresql:@FILE", make a store over several databases (`sharding`).
+        url: The address of one database; see `treering.stores.postgres.address`, and `store_at` for several.
         offload: Runs blocking work; by default in threads.
 
     Raises:
         InvalidInput: The address cannot be read.
     """
 
-    def __new__(cls, url: str, *, offload: Offload | None = None, **_: object) -> Self:
-        """Return the store of an address; for several, one over the stores of all."""
-        addresses = addresses_of(url)
-        if len(addresses) == 1:
-            return super().__new__(cls)
-        stores = [cls(each, offload=offload) for each in addresses]
-        return ShardedStore(stores, [each.address.place for each in stores])  # type: ignore[return-value]  # a store, too
-
-    def __init__(self, url: str, *, offload: Offload | None = None, **_: object) -> None:
-        (url,) = addresses_of(url)
+    def __init__(self, url: str, *, offload: Offload | None = None) -> None:
         self.address = parse_address(url)
         # What waits for a connection would take the threads of the host's other work.
         self._offload = (
