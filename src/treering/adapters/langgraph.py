@@ -94,14 +94,10 @@ class TreeringSaver(BaseCheckpointSaver[int]):
             before: Only those before this checkpoint.
             limit: The most that are yielded.
         """
-        found = await self._hosting.run(lambda host: self._found(host, config, before))
-        for thread_id, place in found if limit is None or limit > 0 else ():
-            each = await self._hosting.run(partial(self._tuple, thread_id=thread_id, place=place, filter=filter))
+        for thread_id, place in await self._hosting.run(lambda host: self._found(host, config, filter, before, limit)):
+            each = await self._hosting.run(partial(self._tuple, thread_id=thread_id, place=place))
             if each is not None:
                 yield each
-                limit = None if limit is None else limit - 1
-            if limit == 0:
-                return
 
     async def aput(
         self,
@@ -171,14 +167,12 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, the latest first; see `alist`."""
-        found = self._hosting.run_blocking(lambda host: self._found(host, config, before))
-        for thread_id, place in found if limit is None or limit > 0 else ():
-            each = self._hosting.run_blocking(partial(self._tuple, thread_id=thread_id, place=place, filter=filter))
+        for thread_id, place in self._hosting.run_blocking(
+            lambda host: self._found(host, config, filter, before, limit)
+        ):
+            each = self._hosting.run_blocking(partial(self._tuple, thread_id=thread_id, place=place))
             if each is not None:
                 yield each
-                limit = None if limit is None else limit - 1
-            if limit == 0:
-                return
 
     def put(
         self,
@@ -220,30 +214,30 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         place = None if thread is None else thread.place(namespace or "", checkpoint_id)
         return None if place is None else await self._tuple(host, thread_id=thread_id, place=place)
 
-    async def _tuple(
-        self, host: SessionHost, *, thread_id: str, place: Place, filter: Mapping[str, Any] | None = None
-    ) -> CheckpointTuple | None:
-        """Return a checkpoint as LangGraph has it; None if it is gone, or its metadata is not what is asked for."""
+    async def _tuple(self, host: SessionHost, *, thread_id: str, place: Place) -> CheckpointTuple | None:
+        """Return a checkpoint as LangGraph has it; None if it is gone."""
         thread = await self._threads.of(host, thread_id)
         if thread is None or thread.place(place.namespace, place.id) is None:
             return None
         async with thread.lock:
             record = await thread.record(place)
-            metadata = thread.load(record.metadata)
-            if filter and any(metadata.get(name) != wanted for name, wanted in filter.items()):
-                return None
             checkpoint = {**thread.load(record.checkpoint), "channel_values": await thread.values(place)}
         writes = sorted(thread.writes(place), key=lambda each: writes_sort_key(each.task_path, each.task_id, each.at))
         return CheckpointTuple(
             config=_config(thread_id, place.namespace, place.id),
             checkpoint=cast("Checkpoint", checkpoint),  # it was one when it was stored
-            metadata=metadata,
+            metadata=thread.load(record.metadata),
             parent_config=None if place.parent is None else _config(thread_id, place.namespace, place.parent),
             pending_writes=[(each.task_id, each.channel, thread.load(each.value)) for each in writes],
         )
 
     async def _found(
-        self, host: SessionHost, config: RunnableConfig | None, before: RunnableConfig | None
+        self,
+        host: SessionHost,
+        config: RunnableConfig | None,
+        filter: Mapping[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
     ) -> builtins.list[tuple[str, Place]]:
         """Return the checkpoints to list, with their threads."""
         thread_id, namespace, checkpoint_id = (None, None, None) if config is None else _named(config)
@@ -251,12 +245,23 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         found: builtins.list[tuple[str, Place]] = []
         for each in [thread_id] if thread_id is not None else await _thread_ids(host):
             thread = await self._threads.of(host, each)
-            found += [
-                (each, place)
-                for place in (() if thread is None else thread.places(namespace))
-                if checkpoint_id in (None, place.id) and (last is None or place.id < last)
-            ]
+            if thread is None:
+                continue
+            for place in thread.places(namespace):
+                if limit is not None and len(found) >= limit:
+                    return found
+                if checkpoint_id not in (None, place.id) or (last is not None and place.id >= last):
+                    continue
+                if not filter or await self._has(thread, place, filter):
+                    found.append((each, place))
         return found
+
+    @staticmethod
+    async def _has(thread: Thread, place: Place, filter: Mapping[str, Any]) -> bool:
+        """Return whether the metadata of a checkpoint holds all that is asked for."""
+        async with thread.lock:
+            metadata = thread.load((await thread.record(place)).metadata)
+        return all(metadata.get(name) == wanted for name, wanted in filter.items())
 
     async def _put(
         self, host: SessionHost, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
