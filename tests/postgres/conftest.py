@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -13,9 +14,13 @@ import pytest
 from treering.stores.postgres.local_server import LocalServer, find_programs
 
 from .counting import EXTENSIONS, PRELOADED
+from .network import Network, network
 
 PROGRAMS = "TREERING_TEST_POSTGRES"
 """The variable of the environment that names the folder of another version's programs."""
+
+HOSTS = 3
+"""How many hosts the tests of several have."""
 
 _numbers = itertools.count(1)
 
@@ -68,3 +73,10 @@ def url(server: LocalServer, schema: str) -> Iterator[str]:
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute("SET lock_timeout = '20s'")  # longer waits are for a connection that a test has left open
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
+
+
+@pytest.fixture
+def nets(server: LocalServer) -> Iterator[list[Network]]:
+    """A network of its own for each host."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(network(server)) for _ in range(HOSTS)]

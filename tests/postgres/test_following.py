@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
@@ -15,11 +15,11 @@ from treering.events.errors import LeaseLost
 from treering.stores.postgres import watching
 from treering.stores.postgres.local_server import LocalServer
 
+from .conftest import HOSTS
 from .counting import counted
 from .load import PASSING, PAUSE_S
-from .network import Network, network
+from .network import Network
 
-HOSTS = 3
 LOOK_S = 0.3
 LEASE_S = 1.0
 IN_HAND = (LeaseLost, SessionLocked)
@@ -29,13 +29,6 @@ IN_HAND = (LeaseLost, SessionLocked)
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "LOOK_S", LOOK_S)
-
-
-@pytest.fixture
-def nets(server: LocalServer) -> Iterator[list[Network]]:
-    """A network of its own for each host."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(network(server)) for _ in range(HOSTS)]
 
 
 class Followed:

@@ -17,7 +17,7 @@ from tests.remote.proxy import CuttingProxy
 from tests.server.conftest import Client, Json, served
 from tests.server.processes import Server, free_port
 
-from treering import SessionHost
+from treering import Session, SessionHost
 from treering.errors import InvalidInput, SessionLocked
 from treering.events.disk.disk import OsDisk
 from treering.remote import RemoteHost
@@ -146,9 +146,13 @@ class LosesReplies(CuttingProxy):
         return "answered" if self.fates else "unanswered"
 
 
-async def test_a_request_whose_reply_is_lost_on_the_way_is_carried_out_once(url: str) -> None:
+@asynccontextmanager
+async def owned_behind(
+    url: str, proxy_class: type[CuttingProxy]
+) -> AsyncGenerator[tuple[CuttingProxy, Session, Client]]:
+    """Yield a proxy, the session "shared" of a host that is reached through it alone, and a client of another one."""
     port = free_port()
-    async with LosesReplies(("127.0.0.1", port)).running() as proxy:
+    async with proxy_class(("127.0.0.1", port)).running() as proxy:
         own = Cluster(proxy.url, SECRET, PEERS)
         async with (
             SessionHost(url, placement="forward", address=proxy.url) as owner,
@@ -157,45 +161,34 @@ async def test_a_request_whose_reply_is_lost_on_the_way_is_carried_out_once(url:
         ):
             session = await owner.create("shared")
             await session.append_message("user", "first")
-            reply = await say(other.client, "shared", "second")
-            assert proxy.fates == {"unanswered": 1, "answered": 1}
-            assert session.leaf_id == reply["ids"][0]
-            assert session.message_count == 2
+            yield proxy, session, other.client
+
+
+async def test_a_request_whose_reply_is_lost_on_the_way_is_carried_out_once(url: str) -> None:
+    async with owned_behind(url, LosesReplies) as (proxy, session, client):
+        reply = await say(client, "shared", "second")
+        assert proxy.fates == {"unanswered": 1, "answered": 1}
+        assert session.leaf_id == reply["ids"][0]
+        assert session.message_count == 2
 
 
 async def test_a_request_that_must_not_be_repeated_is_in_doubt_when_its_connection_breaks(url: str) -> None:
-    port = free_port()
-    async with LosesReplies(("127.0.0.1", port)).running() as proxy:
-        own = Cluster(proxy.url, SECRET, PEERS)
-        async with (
-            SessionHost(url, placement="forward", address=proxy.url) as owner,
-            served(owner, port=port, cluster=own, allowed_hosts=["*"]),
-            node(url) as other,
-        ):
-            session = await owner.create("shared")
-            await session.append_message("user", "first")
-            events = {"events": [{"name": "typing", "data": True}]}
-            problem = await other.client.ask("POST", "/v1/sessions/shared/transients", events, status=503)
-            assert problem["error"] == "AppendInDoubt"
-            assert proxy.fates == {"unanswered": 1}
+    async with owned_behind(url, LosesReplies) as (proxy, _, client):
+        events = {"events": [{"name": "typing", "data": True}]}
+        problem = await client.ask("POST", "/v1/sessions/shared/transients", events, status=503)
+        assert problem["error"] == "AppendInDoubt"
+        assert proxy.fates == {"unanswered": 1}
 
 
 async def test_random_cuts_between_hosts_double_and_lose_nothing(url: str) -> None:
-    port = free_port()
-    async with CuttingProxy(("127.0.0.1", port)).running() as proxy:
-        own = Cluster(proxy.url, SECRET, PEERS)
-        async with (
-            SessionHost(url, placement="forward", address=proxy.url) as owner,
-            served(owner, port=port, cluster=own, allowed_hosts=["*"]),
-            node(url) as other,
-            RemoteHost(f"http://127.0.0.1:{other.client.address[1]}") as remote,
-        ):
-            session = await owner.create("shared")
-            await session.append_message("user", "first")
-            sent = await remote.load("shared")
-            ids = [await sent.append_message("user", f"say {number}") for number in range(40)]
-            assert proxy.fates["unanswered"] > 0 < proxy.fates["torn"]
-            assert [each.id for each in await session.entries()][1:] == ids
+    async with (
+        owned_behind(url, CuttingProxy) as (proxy, session, client),
+        RemoteHost(f"http://127.0.0.1:{client.address[1]}") as remote,
+    ):
+        sent = await remote.load("shared")
+        ids = [await sent.append_message("user", f"say {number}") for number in range(40)]
+        assert proxy.fates["unanswered"] > 0 < proxy.fates["torn"]
+        assert [each.id for each in await session.entries()][1:] == ids
 
 
 # -- who is believed, and followed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from itertools import permutations
 from time import perf_counter
 
@@ -20,11 +20,11 @@ from treering.events.errors import LeaseLost, StoreUnavailable
 from treering.stores.postgres import connections, watching
 from treering.stores.postgres.local_server import LocalServer
 
+from .conftest import HOSTS
 from .linearizable import Call, State, is_linearizable
 from .load import PASSING, PAUSE_S
-from .network import Network, network
+from .network import Network
 
-HOSTS = 3
 SESSIONS = 4
 CLIENTS = 4
 """Clients of each session."""
@@ -108,13 +108,6 @@ def test_the_checker_finds_what_no_log_would_answer(calls: list[Call], *, expect
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "ANSWER_S", ANSWER_S)
     monkeypatch.setattr(watching, "LOOK_S", 0.3)
-
-
-@pytest.fixture
-def nets(server: LocalServer) -> Iterator[list[Network]]:
-    """A network of its own for each host."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(network(server)) for _ in range(HOSTS)]
 
 
 class History:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 
 import anyio
 import pytest
@@ -14,14 +13,13 @@ from treering.events.errors import StoreUnavailable
 from treering.projections import Tree, UsageProjection, UsageTotals, WorkProjection, WorkState, labels
 from treering.projections.session_state import SessionState
 from treering.stores.postgres import watching
-from treering.stores.postgres.local_server import LocalServer
 from treering.subscriptions import TreeReplica
 
 from ..following.steps import ContextReplica, step
+from .conftest import HOSTS
 from .load import PAUSE_S
-from .network import Network, network
+from .network import Network
 
-HOSTS = 3
 STEPS = 40
 SEEDS = range(2)
 SEEDS_OF_SOAK = 60
@@ -30,13 +28,6 @@ SEEDS_OF_SOAK = 60
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "LOOK_S", 0.3)
-
-
-@pytest.fixture
-def nets(server: LocalServer) -> Iterator[list[Network]]:
-    """A network of its own for each host."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(network(server)) for _ in range(HOSTS)]
 
 
 class Seen:
