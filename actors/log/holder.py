@@ -19,6 +19,7 @@ from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, LeaseLost, SessionLocked, SessionNotFound
 from ...events.stores.base import Lease, Ref
+from ...events.stores.waiting import acquired
 from ...events.telemetry import logger
 from ...projections.feed import Feed, RunningTexts
 from ..actor import SessionActor
@@ -26,7 +27,7 @@ from ..folds import Values
 from ..host.runtime import Runtime
 from .follower import Follower
 from .open_log import OpenLog
-from .owned_log import OwnedLog, acquired
+from .owned_log import OwnedLog
 
 
 class Creation(Struct, frozen=True):
@@ -249,10 +250,12 @@ class Holder:
         return self.actor
 
     async def _acquire(self, *, waits: bool) -> Lease:
-        """Acquire the log, unless this host is to take no more; see `acquired`."""
+        """Acquire the log, unless this host is to take no more; wait for a silent owner if asked to."""
         if self.holders.drained_to is not None:
             raise await self.holders.drained_to()
-        return await acquired(self.holders.runtime, self.ref, waits=waits)
+        runtime = self.holders.runtime
+        wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
+        return await acquired(runtime.store, self.ref, runtime.owner, wait_s)
 
     async def _own(self, lease: Lease) -> OwnedLog:
         """Take up the log of a lease where the follower left it, or from the beginning."""

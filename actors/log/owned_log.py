@@ -6,13 +6,10 @@ callers are the actor's business.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import anyio
-
-from ...events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionLocked, SessionNotFound
-from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome, Ref
+from ...events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
+from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from ..commands import Decision, MoveLeaf
 from ..decide import decide_move
 from ..host.runtime import Runtime
@@ -23,13 +20,6 @@ TRIES_MAX = 64
 
 _SNAPSHOT_SHARE = 100
 """A snapshot is rewritten when one line in this many is new, since rewriting costs more the longer the log is."""
-
-
-LOOK_AGAIN_S = 1.0
-"""The longest pause in seconds between two tries to acquire a log whose owner may be dead."""
-
-_RENEWED_S = 0.2
-"""By how many seconds the end of a lease has to move at least to count as renewed: clocks are not exact."""
 
 
 def outpaced_error() -> AppendFailed:
@@ -210,28 +200,3 @@ class OwnedLog:
     async def release(self) -> None:
         """Give the log up; nothing else may be called afterwards."""
         await self._runtime.store.release([self.lease])
-
-
-async def acquired(runtime: Runtime, ref: Ref, *, waits: bool = True) -> Lease:
-    """Acquire a log, waiting for an owner that does not answer, as long as the store says.
-
-    Args:
-        runtime: The host's seams.
-        ref: The name of the log.
-        waits: Whether to wait.
-
-    Raises:
-        SessionLocked: Another process or host owns it, and answers, or holds it for longer than that.
-    """
-    wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
-    until, ends_at = anyio.current_time() + wait_s, math.inf
-    while True:
-        asked = anyio.current_time()
-        (lease,) = await runtime.store.acquire([ref], runtime.owner)
-        if not isinstance(lease, SessionLocked):
-            return lease
-        now = anyio.current_time()  # the lease ends between `asked` and `now` after the seconds that are left of it
-        if lease.left_s is None or now >= until or asked + lease.left_s > ends_at + _RENEWED_S:
-            raise lease  # in the last case, its owner has renewed it meanwhile, and so is alive
-        ends_at = min(ends_at, now + lease.left_s)
-        await anyio.sleep(min(LOOK_AGAIN_S, max(lease.left_s, 0) + _RENEWED_S / 4, until - now))

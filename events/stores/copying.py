@@ -22,12 +22,12 @@ from ..dialects.base import Dialect
 from ..errors import Conflict, LogReplaced, TreeringError
 from .base import Append, Committed, Cursor, Fenced, InDoubt, Lease, Opening, Ref, Store
 from .capabilities import Leases, Packs, Recovers
+from .waiting import acquired
 
 AT_ONCE = 16
 """How many logs are copied at the same time."""
 
 _NAMES = 1000
-_ASKS_AGAIN_S = 0.5
 _TRIES_MAX = 3  # of a log that is replaced while it is read
 
 
@@ -163,7 +163,8 @@ class _Copying:
                 return
 
     async def _copy_opened(self, ref: Ref, opening: Opening, header: bytes) -> None:
-        lease = await self._acquired(ref)
+        wait_s = 0 if self._leases is None else self._leases.wait_s
+        lease = await acquired(self._target, ref, self._owner, wait_s)
         self._held[ref] = lease
         try:
             if lease.packed and self._packs is not None:
@@ -181,22 +182,6 @@ class _Copying:
             self.report.added += 1
         self.report.lines += log.lines
         self.report.bytes += log.bytes
-
-    async def _acquired(self, ref: Ref) -> Lease:
-        """Own a log of the target; one of an owner who may be dead is waited for.
-
-        Raises:
-            SessionLocked: Its owner lives.
-        """
-        wait_s = 0.0 if self._leases is None else self._leases.wait_s
-        end = anyio.current_time() + wait_s
-        while True:
-            (lease,) = await self._target.acquire([ref], self._owner)
-            if isinstance(lease, Lease):
-                return lease
-            if anyio.current_time() >= end:
-                raise lease
-            await anyio.sleep(min(lease.left_s or _ASKS_AGAIN_S, _ASKS_AGAIN_S))
 
 
 class _Log:
