@@ -18,7 +18,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ..events.content import (
+from ..content import (
     Content,
     ImagePart,
     TextPart,
@@ -31,9 +31,9 @@ from ..events.content import (
     text,
     tool_result,
 )
-from ..events.entries import Message
-from ..events.json_values import JSON, json_object, raw_object
-from ..events.providers.common import image_at, url_of
+from ..entries import Message
+from ..json_values import JSON, json_object, raw_object
+from .common import image_at, url_of
 
 Item: TypeAlias = dict[str, JSON]
 """An item, decoded."""
