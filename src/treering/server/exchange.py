@@ -36,6 +36,7 @@ from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .http.incoming import Incoming
+from .http.openai_errors import PATHS, refusal_of
 from .http.problems import WrongMethod
 from .http.wire import encode
 from .principals import NOBODY, Principal
@@ -62,6 +63,7 @@ _EVERY_REPLY = (
 _EVERY_PAGE = ((b"content-security-policy", VIEWER_POLICY.encode()), *_EVERY_REPLY[1:])
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
 _NOTHING = Nothing()
+_OPENAI = PATHS.encode()
 _SENT_AT_ONCE_MAX = 64 * 1024
 """Bytes of a reply that may wait in the connection while its request no longer counts."""
 
@@ -284,7 +286,11 @@ class Exchange:
             headers["retry-after"] = str(error.retry_after_s)
         elif problem.status == 503:
             headers["retry-after"] = "1"
-        await self._respond(problem.status, headers, encode(problem))
+        if self._incoming.raw_path().startswith(_OPENAI):
+            status, refusal = refusal_of(problem)
+            await self._respond(status, {**headers, "content-type": "application/json"}, encode(refusal))
+        else:
+            await self._respond(problem.status, headers, encode(problem))
 
     async def _respond(self, status: int, headers: dict[str, str], body: bytes) -> None:
         if status not in (204, 304):

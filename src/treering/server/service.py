@@ -32,6 +32,7 @@ from ..events.stores.capabilities import TriesWriting
 from ..projections.base import Projection
 from ..projections.summary import CORRUPTED, SessionSummary
 from ..projections.usage import UsageProjection
+from .conversations import Conversations
 from .http.blocks import Encoded
 from .http.fields import cursor_of
 from .http.limits import ServerLimits
@@ -94,6 +95,7 @@ class Service:
         metrics: Its figures.
         encoded: What was encoded last for streams.
         repeats: The requests that were carried out.
+        conversations: The items of what was asked for last as OpenAI's clients ask.
         tracing: Its spans; None where OpenTelemetry is not installed.
         forwarding: Sends requests on to the hosts that own their sessions; None if they are refused.
     """
@@ -116,6 +118,7 @@ class Service:
         self.metrics = Metrics(host)
         self.encoded = Encoded()
         self.repeats = Repeats()
+        self.conversations = Conversations()
         self.tracing = _tracing_of(host.core.runtime)
         self.forwarding: Forwarding | None = None
         self.stopping = anyio.Event()

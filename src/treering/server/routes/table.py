@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..routing import RouteTable
 from . import (
     contexts,
+    conversations,
     entries,
     finding,
     gathering,
@@ -35,6 +36,7 @@ ROUTES = RouteTable(
         *streams.routes.all,
         *list_streams.routes.all,
         *gathering.routes.all,
+        *conversations.routes.all,
         *viewer.routes.all,
     ]
 )
