@@ -19,7 +19,7 @@ from ...events.errors import LeafMoved, SessionExists
 from ...events.json_values import JSON, raw_object
 from ...events.providers.responses import Item, items_of, message_of
 from ..conversations import Include, Place, items_at
-from ..creation import NewSession, check_own_key, write_new
+from ..creation import NewSession, write_new
 from ..http.fields import Name
 from ..http.problems import Malformed
 from ..http.wire import encode
@@ -126,16 +126,16 @@ async def create_conversation(call: Call[Nothing, NewConversation]) -> Reply:
     first: list[Payload] = [] if not body.metadata else [_metadata(body.metadata)]
     first += _messages(body.items or [], service.limits.batch_max)
     made = id_for(principal, call.key) or service.host.core.runtime.new_id()
-    chosen = f"conv_{made.replace('-', '')}"
-    key = None if principal.prefix is None else f"{principal.prefix}{chosen}"
-    check_own_key(principal, key)
+    name = f"conv_{made.replace('-', '')}"
+    prefix = principal.prefix
+    new = NewSession(id=name) if prefix is None else NewSession(key=f"{prefix}{name}")  # which tells the id
     options: AppendOptions = {} if call.key is None else {"command_id": call.key}
     try:
-        session = await write_new(service.host, NewSession(id=chosen, key=key), chosen, first, **options)
+        session = await write_new(service.host, new, new.id, first, **options)
     except SessionExists:
         if call.key is None:
             raise
-        session = await service.writing(principal, chosen)
+        session = await service.host.get_or_create(new.key) if new.key else await service.writing(principal, name)
         if first:
             await session.append_many(first, **options)  # refused if the key was used for others
         return Reply(_shown(session), headers=REPEATED)
