@@ -13,6 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses.response_input_item_param import ResponseInputItemParam
 from tests.adapters.typed_values import Value, values_of
+from tests.docs.test_samples import PROJECT, samples_of
 from tests.serving import running
 
 from treering import Message, SessionHost, plain_text, text, tool_use
@@ -290,3 +291,12 @@ async def test_the_server_describes_its_refusals_in_that_form(client: AsyncOpenA
     assert schema == {"$ref": "#/components/schemas/OpenAIRefusal"}
     (include,) = (each for each in operation["parameters"] if each["name"] == "include[]")
     assert include["explode"] is True
+
+
+async def test_the_program_of_the_guide_runs(client: AsyncOpenAI) -> None:
+    (sample,) = (each for each in samples_of(PROJECT / "docs" / "frameworks.md") if "converse(" in each.code)
+    assert len(sample.code.splitlines()) <= 30
+    names: dict[str, Any] = {}
+    exec(sample.compiled(), names)  # noqa: S102  # the page of this very checkout
+    there = await names["converse"](str(client.base_url).removesuffix("/openai/v1/"), client.api_key)
+    assert await words(client, there) == ["Where is my parcel?"]
