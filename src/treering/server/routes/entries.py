@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...actors.session.reading import placed
+from ...actors.commands import AppendOptions
+from ...actors.session.reading import append_placed
 from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
@@ -159,14 +160,31 @@ async def read_entry(call: Call[ReadQuery, None]) -> Raw:
 async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     """Append one entry, or several, all or none."""
     value = call.body
-    is_one = isinstance(value, dict) and "type" in value
-    new = NewEntries(entries=[value]) if is_one else convert(value, NewEntries)
+    new = None if isinstance(value, dict) and "type" in value else convert(value, NewEntries)
+    entries_given: list[JSON] = [value] if new is None else new.entries
     limits = call.service.limits
-    if not 1 <= len(new.entries) <= limits.batch_max:
-        raise Malformed(f"one request appends 1 to {limits.batch_max} entries, not {len(new.entries)}")
-    payloads = read_payloads(new.entries)
-    session = await call.writing()
+    if not 1 <= len(entries_given) <= limits.batch_max:
+        raise Malformed(f"one request appends 1 to {limits.batch_max} entries, not {len(entries_given)}")
+    payloads = read_payloads(entries_given)
+    session = await call.service.writing(call.principal, call.session_id)
     options = append_options(call, session)
+    if new is not None:
+        _add_expectations(options, new)
+    before = session.cursor.seq if "command_id" in options else 0  # without an id, nothing can be a repetition
+    call.service.host.core.runtime.append_turns.begin()
+    placed = await append_placed(session, tuple(payloads), options)
+    ids, seqs = [each.id or "" for each in placed.entries], [each.seq for each in placed.entries]
+    headers = dict(REPEATED) if seqs[-1] <= before else {}
+    entries = list[Raw]()
+    if call.header(b"prefer") == _WITH_ENTRIES:
+        entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
+        headers["Preference-Applied"] = _WITH_ENTRIES
+    appended = Appended(ids, seqs, placed.leaf_id, str(placed.cursor), entries)
+    return Reply(appended, headers=headers)
+
+
+def _add_expectations(options: AppendOptions, new: NewEntries) -> None:
+    """Add what the body of an append relies on to what its headers say."""
     if new.below is not UNSET:
         options["below"] = new.below
     if new.aside:
@@ -177,16 +195,6 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         options["expected_seq"] = new.expected_seq
     if new.command_id is not None:
         options["command_id"] = new.command_id
-    before = session.cursor.seq
-    ids = await session.append_many(payloads, **options)
-    seqs, leaf, cursor = placed(session, ids)
-    headers = dict(REPEATED) if seqs[-1] <= before else {}
-    entries = list[Raw]()
-    if call.header(b"prefer") == _WITH_ENTRIES:
-        entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
-        headers["Preference-Applied"] = _WITH_ENTRIES
-    appended = Appended(ids, seqs, leaf, str(cursor), entries)
-    return Reply(appended, headers=headers)
 
 
 @routes.add(
