@@ -9,16 +9,18 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...actors.commands import AppendOptions
 from ...actors.session.reading import append_placed
-from ...events.errors import EntryNotFound, LogReplaced, NotFound
+from ...actors.session.session import Session
+from ...events.errors import EntryNotFound, LogReplaced, NotAuthorized, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
 from ...wire import Appended, EntryPage
-from ..http.fields import After, Count, Limit, Name, cursor_of
+from ..http.fields import After, Count, Limit, Name, Seconds, cursor_of
 from ..http.pages import check_limit
 from ..http.problems import Malformed
 from ..http.wire import convert, entry_raw, read_payloads
 from ..preconditions import REPEATED, append_options, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
+from .finding import while_there
 
 routes = Routes()
 
@@ -27,12 +29,21 @@ _WITH_ENTRIES = "return=representation"
 
 
 class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others."""
+    """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others.
+
+    Attributes:
+        after: The cursor or seq.
+        ids: The ids.
+        types: The types of entries to read; by default all.
+        limit: How many.
+        wait: Seconds to wait for such an entry if there is none yet; the page is empty if none comes.
+    """
 
     after: After | None = None
     ids: tuple[Name, ...] = ()
     types: tuple[Name, ...] = ()
     limit: Limit = 100
+    wait: Seconds = 0.0
 
 
 class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,8 +97,10 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     """Read entries in the order of the log, page by page."""
     session, query, limits = await call.reading(), call.query, call.service.limits
     check_limit(query.limit, limits.page_max)
+    seq = _seq_after(query.after, session.cursor)
+    if query.wait:
+        await _wait(call, session, seq)
     end = session.cursor
-    seq = _seq_after(query.after, end)
     call.unless_known(f"{state_tag(session)}/{seq}.{quote(repr(query))}")
     if query.ids:
         found = [await session.entry(entry_id) for entry_id in query.ids[: limits.page_max]]
@@ -108,6 +121,24 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     read = Cursor(end.generation, max(seq, end.seq))
     up_to_date = read.seq >= session.cursor.seq  # what was appended meanwhile is on the next page, and moved the leaf
     return EntryPage(items, str(read), up_to_date=up_to_date, leaf=session.leaf_id)
+
+
+async def _wait(call: Call[EntriesQuery, None], session: Session, seq: int) -> None:
+    """Wait until there is something to read after a seq, as long as the request says and its caller stays.
+
+    Raises:
+        Malformed: It asks for entries by their ids, or to wait for longer than the server does.
+        NotAuthorized: The caller's token was revoked or expired meanwhile.
+    """
+    query, service, principal = call.query, call.service, call.principal
+    if query.ids:
+        raise Malformed("`wait` is for entries that are to come, which have no ids yet: leave out `ids`")
+    if query.wait > service.limits.wait_max_s:
+        raise Malformed(f"`wait` is {query.wait:g} seconds, more than `wait_max_s` ({service.limits.wait_max_s:g})")
+    async with while_there(call):
+        await service.newer(session, seq, query.types, min(query.wait, service.time_left_s(principal)))
+    if service.time_left_s(principal) <= 0 or not service.still_knows(principal):
+        raise NotAuthorized("the token was revoked or expired while the request waited: send another one")
 
 
 def _seq_after(after: str | None, end: Cursor) -> int:
