@@ -27,7 +27,7 @@ from ..events.errors import (
     Unavailable,
 )
 from ..events.problem import Problem
-from ..events.stores.base import Cursor, Ref
+from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
 from ..projections.base import Projection
 from ..projections.summary import CORRUPTED, SessionSummary
@@ -220,38 +220,6 @@ class Service:
                         raise not_found(session.id) from None
             return
         raise Unavailable(f"the log ends at {session.cursor}, not at {text!r} yet: repeat the request")
-
-    async def newer(self, session: Session, after: int, types: Sequence[str], wait_s: float) -> None:
-        """Wait until a session has an entry after a seq, the wait is over, or the server stops.
-
-        Args:
-            session: The session.
-            after: The seq.
-            types: The types of entries that count; none for all.
-            wait_s: Seconds.
-
-        Raises:
-            LogReplaced: The log was replaced meanwhile.
-            SessionNotFound: The session was deleted meanwhile.
-        """
-
-        async def until_stopping() -> None:
-            await self.stopping.wait()
-            tasks.cancel_scope.cancel()
-
-        is_gone = False
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(until_stopping)
-            with anyio.move_on_after(wait_s):
-                async with session.subscribe(after=Cursor(session.cursor.generation, after)) as entries:
-                    try:
-                        while not any(not types or each.type in types for each in await entries.receive_many()):
-                            pass
-                    except StopAsyncIteration:
-                        is_gone = True
-            tasks.cancel_scope.cancel()
-        if is_gone:
-            raise not_found(session.id)
 
     def is_live(self, ref: Ref) -> bool:
         """Return whether the host holds a session active."""

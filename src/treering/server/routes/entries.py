@@ -20,6 +20,7 @@ from ..http.problems import Malformed
 from ..http.wire import convert, entry_raw, read_payloads
 from ..preconditions import REPEATED, append_options, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
+from ..waiting import until_newer
 from .finding import while_there
 
 routes = Routes()
@@ -101,6 +102,7 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     if query.wait:
         await _wait(call, session, seq)
     end = session.cursor
+    seq = _seq_after(query.after, end)  # which is of no use if the log was replaced while this waited
     call.unless_known(f"{state_tag(session)}/{seq}.{quote(repr(query))}")
     if query.ids:
         found = [await session.entry(entry_id) for entry_id in query.ids[: limits.page_max]]
@@ -136,7 +138,7 @@ async def _wait(call: Call[EntriesQuery, None], session: Session, seq: int) -> N
     if query.wait > service.limits.wait_max_s:
         raise Malformed(f"`wait` is {query.wait:g} seconds, more than `wait_max_s` ({service.limits.wait_max_s:g})")
     async with while_there(call):
-        await service.newer(session, seq, query.types, min(query.wait, service.time_left_s(principal)))
+        await until_newer(service, session, seq, query.types, min(query.wait, service.time_left_s(principal)))
     if service.time_left_s(principal) <= 0 or not service.still_knows(principal):
         raise NotAuthorized("the token was revoked or expired while the request waited: send another one")
 
