@@ -35,6 +35,7 @@ from .cluster.peers import MOVED, REFUSED, NotProven
 from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
+from .http.connections import WHOLE_REPLY, lines_of
 from .http.incoming import Incoming
 from .http.problems import WrongMethod
 from .http.wire import encode
@@ -65,6 +66,7 @@ _ALLOWED = (
     "Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 _NOTHING = Nothing()
+_WITHOUT_BODY = (204, 304)
 _SENT_AT_ONCE_MAX = 64 * 1024
 """Bytes of a reply that may wait in the connection while its request no longer counts."""
 
@@ -72,6 +74,12 @@ _SENT_AT_ONCE_MAX = 64 * 1024
 @lru_cache(512)
 def _as_bytes(header: tuple[str, str]) -> tuple[bytes, bytes]:
     return header[0].encode(), header[1].encode("latin-1")
+
+
+@lru_cache(512)
+def _head(headers: tuple[tuple[str, str], ...], *, is_page: bool) -> bytes:
+    """Return the lines of the headers of a reply, but for those that are other ones each time."""
+    return lines_of([*(_EVERY_PAGE if is_page else _EVERY_REPLY), *map(_as_bytes, headers)])
 
 
 class Exchange:
@@ -294,11 +302,21 @@ class Exchange:
         await self._respond(problem.status, headers, encode(problem))
 
     async def _respond(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        if status not in (204, 304):
+        shown = b"" if self._scope["method"] == "HEAD" else body
+        fits = len(shown) <= _SENT_AT_ONCE_MAX
+        if fits and WHOLE_REPLY in self._scope.get("extensions", ()) and b"origin" not in self._incoming.headers:
+            is_page = self._route is not None and self._route.page
+            head = _head(tuple(headers.items()), is_page=is_page)
+            head = b"x-request-id: %b\r\n%b" % (self._id, head)
+            if status not in _WITHOUT_BODY:
+                head = b"%bcontent-length: %d\r\n" % (head, len(body))
+            self._status = status
+            await self._send({"type": WHOLE_REPLY, "status": status, "head": head, "body": shown})
+            return
+        if status not in _WITHOUT_BODY:
             headers["content-length"] = str(len(body))
         await self._begin(status, headers)
-        shown = b"" if self._scope["method"] == "HEAD" else body
-        if len(shown) > _SENT_AT_ONCE_MAX:
+        if not fits:
             await self._push(shown)
             await self._push(b"", is_last=True)  # which waits until the client has taken what came before
         else:
