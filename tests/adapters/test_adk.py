@@ -119,7 +119,7 @@ async def test_list_sessions_all_users(service: TreeringSessionService) -> None:
     await made(service, "ann", "a", user_k=1)
     await made(service, "ann", "b")
     await made(service, "bob", "c", app_k=2)
-    assert await listed(service, "ann") == dict.fromkeys("ab", {"app:k": 2, "user:k": 1})
+    assert await listed(service, "ann") == {each: {"app:k": 2, "user:k": 1} for each in "ab"}
     assert await listed(service, "bob") == {"c": {"app:k": 2}}
     assert list(await listed(service)) == ["a", "b", "c"]
     assert (await service.list_sessions(app_name="another")).sessions == []

@@ -346,7 +346,7 @@ async def _put(own: OwnSession, leaf: str | None, known: Known, name: Name, data
         first = next((each for each in all_of_it if each.event.get("invocationId") == rewound), None)
         if first is not None:
             payload = payload_of(data, after=last)
-            options["below"] = first.parent_id
+            options["below"] = known.rewinds.get(first.entry_id, first.parent_id)
     try:
         options["command_id"] = str(data["id"])
         return await own.append(payload, **options)
