@@ -15,7 +15,6 @@ import pytest
 pytest.importorskip("google.adk", reason="the Agent Development Kit is not installed: `make interop` does it")
 
 from google.adk.agents import LlmAgent
-from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.models.base_llm import BaseLlm
@@ -27,11 +26,14 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from treering import Message, SessionHost, plain_text, text, tool_use
-from treering.adapters.adk import TreeringSessionService
+from treering.adapters.adk import StaleSessionError, TreeringSessionService
 from treering.adapters.adk_events import payload_of
 from treering.entries import ToolResultPart, ToolUsePart, tool_result
 
-NAMES = {"app_name": "app", "user_id": "ann"}
+NAMES: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.EXPERIMENTAL:UserWarning")  # the kit's, of its own features
 
 
 @pytest.fixture

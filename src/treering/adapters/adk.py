@@ -37,23 +37,21 @@ from .adk_state import BEGUN, TEMPORARY, Known, Scope, State, known_of, values_o
 from .hosting import Hosting, HostOrRoot
 
 try:
+    from google.adk.errors._stale_session_error import StaleSessionError
     from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
     from google.adk.events.event import Event
     from google.adk.events.event_actions import EventActions
     from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
     from google.adk.sessions.session import Session
 except ModuleNotFoundError as error:
-    if error.name not in ("google", "google.adk"):
+    if (error.name or "").partition(".")[0] != "google":
         raise
-    raise ExtraMissing("sessions for it need Google's Agent Development Kit: pip install 'treering[adk]'") from error
+    raise ExtraMissing(
+        "sessions for it need Google's Agent Development Kit, 2.10 or later: pip install 'treering[adk]'"
+    ) from error
 
-try:  # releases before 2 have neither
-    from google.adk.errors._stale_session_error import StaleSessionError
-    from google.adk.errors.session_not_found_error import SessionNotFoundError
-except ModuleNotFoundError:
-    StaleSessionError = SessionNotFoundError = ValueError
-
-__all__ = ["TreeringSessionService"]
+__all__ = ["StaleSessionError", "TreeringSessionService"]
 
 SETTLED_MAX = 10_000
 """For how many sessions it is remembered that a change for others was written to them; else it is looked up."""
