@@ -19,7 +19,7 @@ from .network import Network, network
 
 # Only for this import: `actors` and the other folders beside it must not become importable by their short names.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import bench  # noqa: E402, F401
+import bench  # noqa: F401
 
 sys.path.pop(0)
 
