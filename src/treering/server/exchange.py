@@ -61,7 +61,10 @@ _EVERY_REPLY = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _EVERY_PAGE = ((b"content-security-policy", VIEWER_POLICY.encode()), *_EVERY_REPLY[1:])
-_ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
+_ALLOWED = (
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id, "
+    "Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+)
 _NOTHING = Nothing()
 _WITHOUT_BODY = (204, 304)
 _SENT_AT_ONCE_MAX = 64 * 1024
@@ -87,6 +90,7 @@ class Exchange:
         "_guard",
         "_id",
         "_incoming",
+        "_is_stream",
         "_principal",
         "_receive",
         "_route",
@@ -107,6 +111,7 @@ class Exchange:
         self._route: Route | None = None
         self._principal: Principal | None = None
         self._status = 0
+        self._is_stream = False
         self._span: Begun | None = None
         self._counted_for: Principal | None = None
         given = self._incoming.headers.get(b"x-request-id", b"")
@@ -131,7 +136,8 @@ class Exchange:
                 service.tracing.end(self._span, self._status)
             route = self._route
             duration_s = time.perf_counter() - begun
-            path, is_stream = ("none", False) if route is None else (route.path, route.streams)
+            path = "none" if route is None else route.path
+            is_stream = self._is_stream
             service.metrics.answered(path, self._status, None if is_stream else duration_s)
             if informed():
                 logger().info(
@@ -176,7 +182,7 @@ class Exchange:
         if method == "OPTIONS":
             return Reply(status=204, headers=self._options(ROUTES.allowed(raw_path)))
         route, names = ROUTES.match(method, raw_path)
-        self._route = route
+        self._route, self._is_stream = route, route.streams
         if service.tracing is not None and not route.streams:
             self._span = service.tracing.begin(method, route.path, incoming.headers)
         scope["treering.session"] = names.get("session_id")
@@ -208,6 +214,7 @@ class Exchange:
             value = await self._elsewhere(route, call, locked)
         if isinstance(value, EventStream):
             service.hold_stream(caller)
+            self._is_stream = True
             self._leave()
         if isinstance(value, (EventStream, FileReply)):
             return value
