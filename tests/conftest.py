@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import os
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from treering import SessionHost
@@ -59,6 +61,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(deselected)]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.freeze()  # thousands of collected tests, which each full collection of garbage would look through
+
+
 @pytest.fixture(scope="session")
 def scale() -> float:
     """How long the tests marked `soak` go on, as a share of the whole."""
@@ -74,6 +81,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     if inspect.iscoroutinefunction(test) and not is_virtual and not is_long:
         pyfuncitem.obj = _bounded(test)
     return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Leave no configuration of structlog to the next test, whose stdout its default would write to.
+
+    `structlog.testing.capture_logs` leaves one: what the library logs goes to structlog from then on.
+    """
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 def _bounded(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:

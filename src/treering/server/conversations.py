@@ -183,18 +183,20 @@ def shown(item: Item, item_id: str, include: Collection[Include]) -> Item:
 def _content(item: Item, *, with_logprobs: bool) -> JSON:
     content = item.get("content")
     if isinstance(content, str):
-        is_answer = item.get("role") == "assistant"
-        content = [{"type": "output_text" if is_answer else "input_text", "text": content}]
+        kind = "output_text" if item.get("role") == "assistant" else "input_text"
+        return [_part({"type": kind, "text": content}, with_logprobs=with_logprobs)]
     if not isinstance(content, list):
         return []
-    parts: list[JSON] = []
-    for part in content:
-        if isinstance(part, dict) and part.get("type") == "output_text":
-            part = {"annotations": [], **part}
-            if not with_logprobs:
-                part.pop("logprobs", None)
-        parts.append(part)
-    return parts
+    return [_part(part, with_logprobs=with_logprobs) for part in content]
+
+
+def _part(part: JSON, *, with_logprobs: bool) -> JSON:
+    if not isinstance(part, dict) or part.get("type") != "output_text":
+        return part
+    shown_part: Item = {"annotations": [], **part}
+    if not with_logprobs:
+        shown_part.pop("logprobs", None)
+    return shown_part
 
 
 def _id_of(item: Item, entry_id: str, at: int) -> str:

@@ -10,6 +10,7 @@ from . import (
     finding,
     gathering,
     list_streams,
+    mcp,
     operations,
     outlines,
     sessions,
@@ -37,6 +38,7 @@ ROUTES = RouteTable(
         *list_streams.routes.all,
         *gathering.routes.all,
         *conversations.routes.all,
+        *mcp.routes.all,
         *viewer.routes.all,
     ]
 )
