@@ -18,14 +18,14 @@ from tests.stores.copies import content
 
 from treering import SessionHost, SyncHost
 from treering.entries import plain_text
-from treering.events.errors import LeaseLost
+from treering.events.errors import LeafMoved, LeaseLost
 from treering.stores.postgres import PostgresStore
 from treering.stores.postgres.administration import Administration
 from treering.stores.postgres.archive import objects
 
 pytest.importorskip("fsspec", reason="objects need the package fsspec")
 
-from .archives import SAID, archived, database_of, fill, leased, lines_in, said, stored
+from .archives import SAID, archived, database_of, fill, leased, said, stored
 from .host_child import HostChild
 
 KILLED = (
@@ -120,28 +120,57 @@ async def test_a_sweep_spares_an_object_that_a_host_is_about_to_note(
         assert len(await said(host, "old")) == 5
 
 
-async def test_a_host_whose_session_was_taken_while_it_packed_changes_nothing_and_removes_its_object(
-    archiving: str, folder: Path, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("meanwhile", "error"),
+    [
+        ("update logs set owner = 'another', epoch = nextval('epochs')", LeaseLost),
+        ("update logs set epoch = nextval('epochs')", LeaseLost),  # let go of, and taken again
+        ("update logs set head = head + 1", LeafMoved),
+        ("update logs set history = nextval('histories')", LeafMoved),
+    ],
+)
+async def test_a_host_whose_session_changed_while_it_packed_changes_nothing_and_removes_its_object(
+    meanwhile: str,
+    error: type[Exception],
+    archiving: str,
+    folder: Path,
+    database: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with SessionHost(archiving) as host:
         await fill(host, "old")
-        await host.archive("old")  # so that packing it is all that is left to do
-        await (await host.load("old")).append_message("user", "again")
     slow, hash_of = PostgresStore(archiving), objects.hash_of
     lease = await leased(slow, "old.jsonl")
 
-    def take_over(uri: str, size: int) -> bytes:
-        database.execute("update hosts set until = now() - interval '1 minute'")
-        database.execute("update logs set owner = 'another', epoch = nextval('epochs')")
+    def change(uri: str, size: int) -> bytes:
+        database.execute(meanwhile.encode())
         return hash_of(uri, size)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(objects, "hash_of", take_over)
-        with pytest.raises(LeaseLost):
-            await slow.pack(lease)
-    assert lines_in(database, "old") == 8
+    monkeypatch.setattr(objects, "hash_of", change)
+    with pytest.raises(error):
+        await slow.pack(lease)
+    row = database.execute("select count(*) from lines").fetchone()
+    assert row == (5,)
+    assert archived(database, "old") == (None, None, None)
     assert stored(f"file://{folder}") == []
     await slow.aclose()
+
+
+async def test_the_object_of_a_session_that_is_replaced_is_deleted(
+    archiving: str, folder: Path, database: psycopg.Connection
+) -> None:
+    async with SessionHost(archiving) as host:
+        await fill(host, "old")
+        await host.archive("old")
+    store = PostgresStore(archiving)
+    before = (await content(store))["old.jsonl"]
+    lease = await leased(store, "old.jsonl")
+    assert lease.dialect is not None
+    await store.put(lease, lease.dialect, before[0], [line + b"\n" for line in before[1][:3]])
+    assert (await content(store))["old.jsonl"][1] == before[1][:3]
+    assert archived(database, "old") == (None, None, None)
+    assert stored(f"file://{folder}") == []
+    await store.aclose()
 
 
 def test_status_counts_objects_and_a_command_sweeps(archiving: str, folder: Path, url: str, tmp_path: Path) -> None:
