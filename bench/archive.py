@@ -8,25 +8,18 @@ prints what it measured as a table in Markdown.
 
 from __future__ import annotations
 
-import time
 from tempfile import TemporaryDirectory
 
 import anyio
-import anyio.to_thread
 import click
-import psycopg
 from msgspec import Struct
 
-from treering import SessionHost
-from treering.stores.postgres.administration import Administration
-from treering.stores.postgres.local_server import LocalServer
-
-from .scale import ENTRIES, ENTRY_BYTES, entries, sizes, timed, write
+from .scale import ENTRIES, ENTRY_BYTES
 
 AT_ONCE = 8
 
 
-class ArchiveMeasured(Struct, frozen=True):
+class Archived(Struct, frozen=True):
     """What a run measured.
 
     Attributes:
@@ -50,51 +43,7 @@ class ArchiveMeasured(Struct, frozen=True):
     back_ms: float
 
 
-async def measure(server: LocalServer, sessions: int, place: str, schema: str = "archive") -> ArchiveMeasured:
-    """Write sessions on a server, archive them in a place for objects, and return what that took."""
-    url = f"{server.url(schema=schema)}&archive={place}"
-    await write(url, sessions)
-    await anyio.to_thread.run_sync(shrink, server, schema)
-    before = (await anyio.to_thread.run_sync(sizes, server, schema))["lines"]
-    async with SessionHost(url) as host:
-        await host.list_sessions(limit=50)
-        read_ms = await timed(lambda number: entries(host, number), sessions)
-        limiter = anyio.CapacityLimiter(AT_ONCE)
-
-        async def archive(number: int) -> None:
-            async with limiter:
-                await host.archive(f"chat_{number}")
-
-        began = time.perf_counter()
-        async with anyio.create_task_group() as tasks:
-            for number in range(sessions):
-                tasks.start_soon(archive, number)
-        archive_s = time.perf_counter() - began
-    await anyio.to_thread.run_sync(shrink, server, schema)
-    after = (await anyio.to_thread.run_sync(sizes, server, schema))["lines"]
-    status = await anyio.to_thread.run_sync(Administration(url).status)
-    assert status.archived == sessions
-    async with SessionHost(url) as host:
-        archived_read_ms = await timed(lambda number: entries(host, number), sessions)
-        back_ms = await timed(lambda number: append(host, number), sessions)
-    return ArchiveMeasured(
-        sessions, archive_s, before, after, status.archived_bytes, read_ms, archived_read_ms, back_ms
-    )
-
-
-async def append(host: SessionHost, number: int) -> None:
-    """Append to a session."""
-    await (await host.load(f"chat_{number}")).append_message("user", "again")
-
-
-def shrink(server: LocalServer, schema: str) -> None:
-    """Have the server give back the room of what was deleted."""
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        for number in range(16):
-            connection.execute(f"vacuum full {schema}.lines_{number}".encode())
-
-
-def report(measured: ArchiveMeasured) -> str:
+def report(measured: Archived) -> str:
     """Return what was measured as Markdown."""
     count = measured.sessions
     return "\n".join(
@@ -118,8 +67,12 @@ def report(measured: ArchiveMeasured) -> str:
 @click.option("--sessions", default=1000, show_default=True, type=click.IntRange(min=1), help="How many to archive.")
 def archive_command(sessions: int) -> None:
     """Measure what archiving sessions of PostgreSQL as objects frees, and how long it takes."""
+    from treering.stores.postgres.local_server import LocalServer
+
+    from .archive_measuring import measure
+
     with (
         LocalServer(durable=True, settings={"shared_buffers": "256MB", "max_wal_size": "4GB"}) as server,
         TemporaryDirectory() as folder,
     ):
-        click.echo(report(anyio.run(measure, server, sessions, f"file://{folder}")))
+        click.echo(report(anyio.run(measure, server.url(schema="archive"), sessions, f"file://{folder}")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import psycopg
@@ -17,7 +17,7 @@ SAID = [f"entry {number}: the cart is in the yard" for number in range(5)]
 
 
 @contextmanager
-def database_of(url: str) -> Iterator[psycopg.Connection]:
+def database_of(url: str) -> Generator[psycopg.Connection]:
     """A connection whose statements find the tables of a store."""
     with psycopg.connect(parse_address(url).conninfo, autocommit=True) as connection:
         connection.execute("select set_config('search_path', %s, false)", [parse_address(url).schema])

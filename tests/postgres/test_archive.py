@@ -9,6 +9,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from bench.archive import report
+from bench.archive_measuring import measure
+from bench.scale import ENTRIES, ENTRY_BYTES
 from tests.stores.copies import content
 
 from treering import SessionHost
@@ -36,6 +39,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def only_file_in(folder: Path) -> str:
     (path,) = (each for each in folder.rglob("*") if each.is_file())
     return str(path)
+
+
+def other_hash(_uri: str, _size: int) -> bytes:
+    return b"another"
+
+
+def failing(*_: object) -> bytes:
+    raise RuntimeError("the network is down")
 
 
 def content_of(path: str) -> bytes:
@@ -123,7 +134,7 @@ async def test_an_object_that_is_written_wrongly_is_noticed_before_anything_is_d
     async with SessionHost(archiving) as host:
         await fill(host, "old")
         with monkeypatch.context() as patched:
-            patched.setattr(objects, "hash_of", lambda *_: b"another")
+            patched.setattr(objects, "hash_of", other_hash)
             with pytest.raises(StoreUnavailable, match="other bytes than were written"):
                 await host.archive("old")
         assert lines_in(database, "old") == 6
@@ -152,7 +163,7 @@ async def test_a_damaged_missing_or_unreachable_object_is_a_named_error_and_list
     write(path, None)
     await refused(LogDamaged, "no such object")
     with monkeypatch.context() as patched:
-        patched.setattr("fsspec.implementations.local.LocalFileSystem.cat_file", lambda *_: 1 / 0)
+        patched.setattr("fsspec.implementations.local.LocalFileSystem.cat_file", failing)
         await refused(StoreUnavailable, "does not serve")
     write(path, whole)
     async with SessionHost(archiving) as host:
@@ -228,3 +239,10 @@ def test_objects_without_the_package_for_them_name_the_extra(monkeypatch: pytest
     with pytest.raises(ExtraMissing, match=r"pip install 'treering\[archive\]'"):
         PostgresStore("postgresql:///db?archive=s3://bucket")
     PostgresStore("postgresql:///db")
+
+
+async def test_what_archiving_frees_is_measured(url: str, folder: Path) -> None:
+    measured = await measure(url, 2, f"file://{folder}")
+    assert measured.after_bytes < measured.before_bytes
+    assert 0 < measured.object_bytes < 2 * ENTRIES * ENTRY_BYTES
+    assert "| its object | " in report(measured)

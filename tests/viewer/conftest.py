@@ -59,18 +59,21 @@ async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
         yield host
 
 
-@pytest.fixture
-async def site(host: SessionHost) -> AsyncIterator[Site]:
-    async with site_of(host) as site:
-        yield site
-
-
 @pytest.fixture(scope="module")
 async def browser(anyio_backend: object) -> AsyncIterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium here")
     async with chromium() as browser:
         yield browser
+
+
+@pytest.fixture
+async def site(host: SessionHost, browser: Browser) -> AsyncIterator[Site]:
+    async with site_of(host) as site:
+        yield site
+        for context in browser.contexts:  # a page that still asks while its server ends would report an error
+            for page in context.pages:
+                await page.close()
 
 
 @pytest.fixture

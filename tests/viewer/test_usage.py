@@ -90,4 +90,3 @@ async def test_what_is_not_counted_is_not_shown_as_nothing(page: Page, host: Ses
     await expect(page.get_by_text("No usage matches")).to_be_visible()
     await page.get_by_role("button", name="Show all usage").click()
     await until(page, "() => location.search === ''")
-    await page.goto("about:blank")  # before the server goes
