@@ -9,9 +9,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from bench.archive import report
-from bench.archive_measuring import measure
-from bench.scale import ENTRIES, ENTRY_BYTES
 from tests.stores.copies import content
 
 from treering import SessionHost
@@ -239,10 +236,3 @@ def test_objects_without_the_package_for_them_name_the_extra(monkeypatch: pytest
     with pytest.raises(ExtraMissing, match=r"pip install 'treering\[archive\]'"):
         PostgresStore("postgresql:///db?archive=s3://bucket")
     PostgresStore("postgresql:///db")
-
-
-async def test_what_archiving_frees_is_measured(url: str, folder: Path) -> None:
-    measured = await measure(url, 2, f"file://{folder}")
-    assert measured.after_bytes < measured.before_bytes
-    assert 0 < measured.object_bytes < 2 * ENTRIES * ENTRY_BYTES
-    assert "| its object | " in report(measured)
