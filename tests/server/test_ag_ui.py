@@ -11,9 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import AgentSession, Session, SessionHost, message, thinking, tool, tool_use
+from treering import AgentSession, MessageEntry, Session, SessionHost, message, thinking, tool, tool_use
+from treering.entries import ToolResultPart
 from treering.events.disk.disk import OsDisk
 from treering.server import Tokens
+from treering.server.principals import Role
 from treering.testing.models import ScriptedModel, answer
 
 from .ag_ui_rules import Page
@@ -137,7 +139,10 @@ async def test_a_page_that_was_cut_off_gets_what_is_being_written_from_its_begin
         assert (await until())["type"] == "RUN_FINISHED"
     assert [each["content"] for each in again.messages] == ["Tell me.", "Hm.", "Once upon a time."]
     assert again.types.count("TEXT_MESSAGE_START") == again.types.count("REASONING_START") == 1
-    assert [each.message.role for each in await session.entries() if each.type == "message"] == ["user", "assistant"]
+    assert [each.message.role for each in await session.entries() if isinstance(each, MessageEntry)] == [
+        "user",
+        "assistant",
+    ]
 
 
 @pytest.mark.feature("A-30")
@@ -173,8 +178,8 @@ async def test_a_run_ends_with_what_it_waits_for_or_what_failed_and_follows_the_
     assert [(each["role"], each["content"]) for each in page.messages] == [
         ("user", "Paint it."), ("assistant", "I cannot."),
     ]  # fmt: skip
-    told = [part.tool_result for each in await session.entries() if each.type == "message"
-            for part in each.message.content if part.__struct_config__.tag == "tool_result"]  # fmt: skip
+    told = [part.tool_result for each in await session.entries() if isinstance(each, MessageEntry)
+            for part in each.message.content if isinstance(part, ToolResultPart)]  # fmt: skip
     assert [(each.tool_use_id, each.text) for each in told] == [("c1", "Blue.")]
 
 
@@ -185,9 +190,11 @@ async def test_whoever_may_only_read_sees_a_run_and_each_run_ends_with_the_serve
     tokens = Tokens(tmp_path / "tokens.json", OsDisk())
     session = await host.get_or_create("red:1")
     await session.append_message("user", "Is anybody there?")
+    principals: list[tuple[str, Role, str]] = [
+        ("reader", "read", "red:"), ("stranger", "write", "blue:"), ("red", "write", "red:"),
+    ]  # fmt: skip
     headers = {
-        name: {"authorization": f"Bearer {tokens.create(role, prefix=prefix)}"}
-        for name, role, prefix in (("reader", "read", "red:"), ("stranger", "write", "blue:"), ("red", "write", "red:"))
+        name: {"authorization": f"Bearer {tokens.create(role, prefix=prefix)}"} for name, role, prefix in principals
     }
     async with served(host, tokens=tokens, open_without_tokens=False) as client:
         path = f"/ag-ui/{session.id}"

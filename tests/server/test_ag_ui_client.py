@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from tests.adapters.environments import FOLDER, lenient
 
-from treering import AgentSession, SessionHost, thinking, tool, tool_use
-from treering.testing.models import ScriptedModel, answer
+from treering import AgentSession, MessageEntry, SessionHost, thinking, tool, tool_use
+from treering.testing.models import ScriptedModel, Step, answer
 
 from .conftest import Client
 from .test_ag_ui import DOCS
@@ -41,7 +41,7 @@ async def test_the_client_connects_runs_and_resumes(client: Client, host: Sessio
         """Read the log."""
         return f"{lines} lines"
 
-    script = [
+    script: list[Step] = [
         answer([thinking("The log will tell."), "I look.", tool_use("c1", "read_log", {"lines": 3})]),
         "The timeout is 30 s.",
         STORY,
@@ -81,5 +81,5 @@ async def test_the_client_connects_runs_and_resumes(client: Client, host: Sessio
     assert told("broken")[-1][1] != STORY
     last = [*second, ("user", "Tell me a story."), ("assistant", STORY)]
     assert told("resumed") == told("fresh") == last
-    kept = [each.message.role for each in await session.entries() if each.type == "message"]
+    kept = [each.message.role for each in await session.entries() if isinstance(each, MessageEntry)]
     assert kept.count("user") == 3
