@@ -14,7 +14,6 @@ from .archive.opened import OpenedObjects, Row
 from .archive.packed_log import PackedLog
 from .connections import Connections
 from .owning import history_of
-from .schema import Connection
 from .statements import Statements
 
 PAGE_BYTES = 2 * 1024 * 1024
@@ -56,6 +55,7 @@ class Reader:
     def read(self, ref: Ref, generation: str, after: int, through: int | None) -> Page:
         """See `Store.read`."""
         wanted = {
+            "ref": ref,
             "history": history_of(generation, self._connections.restored),
             "after": after,
             "through": _SEQ_MAX if through is None else through,
@@ -63,36 +63,29 @@ class Reader:
             "bytes": PAGE_BYTES,
         }
 
-        def look(connection: Connection) -> tuple[list[bytes], Row]:
-            with connection.pipeline():
-                cursor = connection.execute(self._statements.read, wanted, binary=True)
-                row = self._row_of(connection, ref, generation)  # after the lines, which then are of this history
-                return [line for (line,) in cursor], row
+        def in_rows(rows: Sequence[TupleRow]) -> Page:
+            return page([line for _, _, _, line in rows if line is not None], int(rows[0][2]))
 
-        def is_whole(lines: list[bytes], row: Row) -> bool:
-            return bool(lines) or after >= (row.head if through is None else min(row.head, through))
+        def in_object(log: PackedLog) -> Page:
+            return page(log.page(after, log.lines if through is None else through, PAGE_LINES, PAGE_BYTES), log.lines)
 
-        def unpacked(log: PackedLog) -> list[bytes]:
-            return log.page(after, log.lines if through is None else through, PAGE_LINES, PAGE_BYTES)
+        def page(lines: list[bytes], head: int) -> Page:
+            end = head if through is None else min(head, through)
+            return Page(after + 1, lines, after + len(lines) < end)
 
-        lines, row = self._found(ref, look, is_whole, unpacked)
-        end = row.head if through is None else min(row.head, through)
-        return Page(after + 1, lines, after + len(lines) < end)
+        return self._found(ref, generation, self._statements.read, wanted, in_rows, in_object)
 
     def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """See `Store.bodies`."""
-        wanted = {"history": history_of(generation, self._connections.restored), "seqs": list(seqs)}
+        wanted = {"ref": ref, "history": history_of(generation, self._connections.restored), "seqs": list(seqs)}
 
-        def look(connection: Connection) -> tuple[dict[int, bytes], Row]:
-            with connection.pipeline():
-                cursor = connection.execute(self._statements.bodies, wanted, binary=True)
-                row = self._row_of(connection, ref, generation)
-                return dict(cursor.fetchall()), row
+        def in_rows(rows: Sequence[TupleRow]) -> dict[int, bytes]:
+            return {seq: line for _, _, seq, line in rows if seq is not None}
 
-        def is_whole(lines: dict[int, bytes], row: Row) -> bool:
-            return all(seq in lines or not 0 < seq <= row.head for seq in seqs)
+        def in_object(log: PackedLog) -> dict[int, bytes]:
+            return log.bodies(seqs)
 
-        found, _ = self._found(ref, look, is_whole, lambda log: log.bodies(seqs))
+        found = self._found(ref, generation, self._statements.bodies, wanted, in_rows, in_object)
         if any(seq not in found for seq in seqs):
             raise InvalidInput(f"{ref} does not have all of the lines that were asked for: read its head again")
         return [found[seq] for seq in seqs]
@@ -100,30 +93,37 @@ class Reader:
     def _found(
         self,
         ref: Ref,
-        look: Callable[[Connection], tuple[T, Row]],
-        is_whole: Callable[[T, Row], bool],
-        unpacked: Callable[[PackedLog], T],
-    ) -> tuple[T, Row]:
-        """Return what was asked of a log, from where its lines are; it may be packed or unpacked meanwhile.
+        generation: str,
+        statement: bytes,
+        wanted: Mapping[str, object],
+        in_rows: Callable[[Sequence[TupleRow]], T],
+        in_object: Callable[[PackedLog], T],
+    ) -> T:
+        """Return what is asked of a log, from where its lines are: they may be moved meanwhile.
 
         Args:
             ref: The log.
-            look: Returns what the database holds of the lines, and then the log's row.
-            is_whole: Tells whether these are all lines that were asked for.
-            unpacked: Returns the lines from the log's object.
+            generation: The generation that it has to have.
+            statement: Selects the log's history, its object, and lines that are in the database.
+            wanted: The statement's parameters.
+            in_rows: Makes what is asked of what the statement selects.
+            in_object: Makes it of the log's object.
         """
-        for tries in range(1, _TRIES_MAX + 1):
-            found, row = self._connections.ask(look)
-            if row.object is None:
-                if is_whole(found, row) or tries == _TRIES_MAX:
-                    return found, row
+        for _ in range(_TRIES_MAX):
+            rows = self._rows(statement, wanted)
+            if not rows or f"{self._connections.restored}.{rows[0][0]}" != generation:
+                break
+            if rows[0][1] is None:
+                return in_rows(rows)
+            row = self.look(ref)
+            if row.object is None or row.object.uri != rows[0][1]:
                 continue
             try:
-                return unpacked(self._opened.log(row, row.object)), row
+                return in_object(self._opened.log(row, row.object))
             except LogDamaged:
-                if tries == _TRIES_MAX or self.look(ref).object == row.object:
-                    raise
-        raise AssertionError("unreachable")
+                if self.look(ref).object == row.object:
+                    raise  # nobody brought it back meanwhile
+        raise LogReplaced(f"{ref} was replaced or removed: read it from the start")
 
     def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
         """See `Store.load`."""
@@ -158,13 +158,8 @@ class Reader:
     def _row(self, statement: bytes, wanted: Mapping[str, object], *, binary: bool = False) -> TupleRow | None:
         return self._connections.ask(lambda connection: connection.execute(statement, wanted, binary=binary).fetchone())
 
-    def _row_of(self, connection: Connection, ref: Ref, generation: str) -> Row:
-        """Return the row of a log, if it still has this generation."""
-        found = connection.execute(self._statements.open, {"ref": ref}, binary=True).fetchone()
-        row = None if found is None else Row.of(found)
-        if row is None or self._generation(row) != generation:
-            raise LogReplaced(f"{ref} was replaced or removed: read it from the start")
-        return row
+    def _rows(self, statement: bytes, wanted: Mapping[str, object]) -> list[TupleRow]:
+        return self._connections.ask(lambda connection: connection.execute(statement, wanted, binary=True).fetchall())
 
     def _missing(self, ref: Ref) -> SessionNotFound:
         return SessionNotFound(
