@@ -33,7 +33,7 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
 
 interop: $(READY) $(NODE) ## run the frameworks' own tests and others' clients, in environments that it makes in .frameworks/
-	$(BIN)/pytest -q -m interop tests/adapters tests/mcp tests/server
+	$(BIN)/pytest -q -m interop tests/adapters tests/importing tests/mcp tests/server
 
 browser: $(READY) ## open the viewer in Chromium and look at what it shows and does
 	$(BIN)/pytest -q -m browser -n 2 --dist loadfile tests/viewer
