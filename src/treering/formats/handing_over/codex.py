@@ -1,7 +1,7 @@
 """Codex: one line for each item of its provider's responses; events beside them are what its lists and screens show.
 
-The name begins with `rollout-`, and the id of the first line counts. A line without a time is dropped without a word, and
-so is one that lacks a field. A failed call has no mark, so its text says that it failed. Thinking is left out: its
+The name begins with `rollout-`, and the id of the first line counts. A line without a time is dropped without a word,
+and so is one that lacks a field. A failed call has no mark, so its text says that it failed. Thinking is left out: its
 provider takes back only what it encrypted itself.
 """
 

@@ -18,9 +18,6 @@ _PROVIDER = "treering"
 _KINDS = ("input", "output", "cacheRead", "cacheWrite")
 _NO_COST: Object = dict.fromkeys((*_KINDS, "total"), 0)
 _NO_USAGE: Object = {**dict.fromkeys((*_KINDS, "totalTokens"), 0), "cost": _NO_COST}
-    **dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "totalTokens"), 0),
-    "cost": _NO_COST,
-}
 
 
 class PiTarget:
