@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 from ...events.arguments import check_text
 from ...events.errors import InvalidInput
 from ..host.names import checked_path
+from ..transfer.reports import HandedOver
 from .appending import Appending
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction
-    from ..transfer.handing_over import HandedOver
 
 ExportFormat: TypeAlias = Literal["native", "pi", "omp", "json", "markdown", "html"] | str
 """What a session can be exported as: one of these, or the name of a program whose files are written; see

@@ -21,20 +21,22 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import ToolResultPart, plain_text
-from ...events.entries import EPOCH, CompactionEntry, Custom, Entry, Header, KnownEntry, OpaqueEntry, payload_of
+from ...events.content import ToolResultPart, ToolUsePart, plain_text
+from ...events.entries import EPOCH, CompactionEntry, Custom, Entry, Header, KnownEntry, Message, OpaqueEntry
 from ...events.errors import ExportExists, ForeignFormatError, InvalidInput, ReadOnly
+from ...events.findings import NotHeld
 from ...events.offload import carried_out
 from ...events.texts import one_line
 from ...formats.base import ForeignSession, KeptSession
-from ...formats.handing_over.base import NotHeld, Place, Plan, Talk, Target
+from ...formats.handing_over.base import Place, Plan, Talk, Target
 from ...formats.handing_over.talk import talk_of
 from ...formats.handing_over.targets import target_named
 from ...formats.programs import format_named
 from ...projections.building.pairing import paired
-from ...projections.context import ContextMessage
+from ...projections.context import ContextMessage, message_of
 from ..log.open_log import OpenLog
 from ..session.reading import read_log
+from .reports import HandedOver
 from .target import new_file
 
 if TYPE_CHECKING:
@@ -58,26 +60,6 @@ class Record(Struct, frozen=True):
     id: str
     leaf_id: str
     entries: list[tuple[str, str]]
-
-
-class HandedOver(Struct, frozen=True):
-    """Where a session was handed over, and what was left behind.
-
-    Attributes:
-        program: The program.
-        id: What the program's option to resume a session takes; None if nothing was written.
-        path: The file of the program's session; None if the program keeps it elsewhere, or nothing was written.
-        cwd: The folder in which the program goes on.
-        command: The command that resumes the session there; None if nothing was written.
-        left_out: What the program cannot hold or does not send to a model.
-    """
-
-    program: str
-    id: str | None
-    path: str | None
-    cwd: str
-    command: str | None
-    left_out: tuple[NotHeld, ...]
 
 
 async def hand_over(
@@ -144,20 +126,26 @@ async def _path(log: OpenLog, leaf_id: str | None) -> _Path:
 def _unsaid(entries: Sequence[Entry], in_context: AbstractSet[str], said: AbstractSet[str]) -> Iterator[NotHeld]:
     """Yield the messages on a path that are not handed over at all."""
     for entry in entries:
-        if isinstance(entry, OpaqueEntry | CompactionEntry) or entry.id in said:
-            continue
-        message = payload_of(entry).as_message()
-        words = "" if message is None else plain_text(message.content)
-        if message is not None and (message.content or message.bash is not None):
+        message = None if isinstance(entry, CompactionEntry) else message_of(entry)
+        if message is not None and entry.id is not None and entry.id not in said and (words := _words(message)):
             kind = "message that models are not shown" if entry.id in in_context else "message before the summary"
-            yield NotHeld(entry.id, kind, one_line(words or message.role))
+            yield NotHeld(entry.id, kind, one_line(words))
+
+
+def _words(message: Message) -> str:
+    if message.bash is not None:
+        return message.bash.command
+    results = [part.tool_result.text for part in message.content if isinstance(part, ToolResultPart)]
+    calls = [part.tool_use.name for part in message.content if isinstance(part, ToolUsePart)]
+    return "\n".join(filter(None, (plain_text(message.content), *results, *calls)))
 
 
 def _unpaired(shown: Sequence[ContextMessage], said: Sequence[ContextMessage]) -> Iterator[NotHeld]:
     """Yield the results without a call in messages of which the rest is handed over."""
     kept = {(each.entry_id, part) for each in said for part in each.content if isinstance(part, ToolResultPart)}
+    said_ids = {each.entry_id for each in said}
     for each in shown:
-        for part in each.content:
+        for part in each.content if each.entry_id in said_ids else ():
             if isinstance(part, ToolResultPart) and (each.entry_id, part) not in kept:
                 yield NotHeld(each.entry_id, "result without a call", one_line(part.tool_result.text))
 

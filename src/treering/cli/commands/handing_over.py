@@ -15,7 +15,7 @@ from ..options import FormatName, home_options, json_option, quiet_option, sessi
 from ..output import line, run, show, tell
 
 if TYPE_CHECKING:
-    from ...actors.transfer.handing_over import HandedOver
+    from ...actors.transfer.reports import HandedOver
 
 
 def _target_names() -> Sequence[str]:

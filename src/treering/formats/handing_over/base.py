@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, ToolUse
+from ...events.findings import NotHeld
 from ...events.texts import one_line
 from ..values import Object
 
@@ -56,20 +57,6 @@ class Said(Struct, frozen=True):
     def results(self) -> list[ToolResult]:
         """The tool results."""
         return [part.tool_result for part in self.content if part.type == "tool_result"]
-
-
-class NotHeld(Struct, frozen=True):
-    """Something of the path that a program cannot hold, or would not send to its model.
-
-    Attributes:
-        entry_id: The entry of which it is a part.
-        kind: What it is: "thinking", "image", "message before the summary", or other words of this sort.
-        text: How it begins.
-    """
-
-    entry_id: str
-    kind: str
-    text: str
 
 
 class Talk(Struct, frozen=True):

@@ -13,11 +13,12 @@ from uuid import uuid4
 
 from ...events.content import Content, ImagePart, ThinkingPart, ToolResultPart
 from ...events.entries import Message
+from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.anthropic import to_anthropic
 from ..chain import derived_id
 from ..values import Object, as_list
-from .base import NotHeld, Place, Plan, Said, Talk, json_lines, mark, milliseconds, not_held
+from .base import Place, Plan, Said, Talk, json_lines, mark, milliseconds, not_held
 
 _VERSION = "2.1.197"
 _FOLDER_MAX = 200

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, plain_text
+from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.common import url_of
 from ..values import Object
-from .base import NotHeld, Place, Plan, Said, Talk, address_of, failed_text, json_lines, mark, milliseconds, not_held
+from .base import Place, Plan, Said, Talk, address_of, failed_text, json_lines, mark, milliseconds, not_held
 
 _VERSION = "0.169.0"
 

@@ -17,10 +17,11 @@ from uuid import uuid4
 import msgspec
 
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
+from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.common import images_of, result_text
 from ..values import Object, as_object, as_text
-from .base import NotHeld, Place, Plan, Said, Talk, address_of, json_lines, mark, milliseconds, not_held
+from .base import Place, Plan, Said, Talk, address_of, json_lines, mark, milliseconds, not_held
 
 _PROJECT = ".project_root"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")

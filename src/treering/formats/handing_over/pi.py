@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart, text
+from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ..values import Object
-from .base import NotHeld, Place, Plan, Said, Talk, address_of, json_lines, mark, milliseconds, not_held
+from .base import Place, Plan, Said, Talk, address_of, json_lines, mark, milliseconds, not_held
 
 _PROVIDER = "treering"
 _KINDS = ("input", "output", "cacheRead", "cacheWrite")

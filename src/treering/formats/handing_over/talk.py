@@ -24,8 +24,9 @@ from ...events.content import (
     text,
 )
 from ...events.entries import EPOCH, Message
+from ...events.findings import NotHeld
 from ...events.providers.common import OPENING, sendable, with_true_type
-from .base import NotHeld, Role, Said, Talk, not_held
+from .base import Role, Said, Talk, not_held
 
 _STEP = timedelta(milliseconds=1)
 _TAKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
