@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ def hand_over(
     The path is written as a session of that program, where it looks for its sessions, and nothing of others is touched.
     Stdout gets the command that resumes it, to be run in the directory that `--json` names; stderr, what the program
     cannot hold. `treering import --from PROGRAM` then brings back what it went on to write, below the entry that was
-    handed over. docs/exporting.md says more.
+    handed over. docs/handing-over.md says more.
 
     \b
     Examples:
@@ -73,7 +74,7 @@ async def _hand_over(
 
 def _lines(result: HandedOver) -> Iterator[str]:
     if result.command is not None:
-        yield f"cd {line(result.cwd)}"
+        yield f"cd {shlex.quote(line(result.cwd))}"
         yield line(result.command)
         return
     for each in result.left_out:
