@@ -29,7 +29,7 @@ from .steps import Step, count, step_of
 PACKAGE = Path(treering.__file__).parent
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 BOUNDS = Path(__file__).with_name("house.toml")
-WINGS = {"server", "remote", "viewer", "postgres", "adapters"}
+WINGS = {"server", "remote", "mcp", "viewer", "postgres", "adapters"}
 """Rooms on top of the library, with their tests: they are counted by themselves."""
 SHORT = 60
 """A file with fewer lines counts as short."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import psycopg
@@ -27,6 +27,8 @@ FLUSH_MS = 2
 """How much longer a flush takes on the slow server."""
 
 _OPTIONS = {"use_uvloop": find_spec("uvloop") is not None}
+T = TypeVar("T")
+
 _schemas = itertools.count(1)
 
 
@@ -51,7 +53,7 @@ def new_schema() -> str:
     return f"bench_{next(_schemas)}"
 
 
-def run(job: Callable[[], Awaitable[Sample]]) -> Sample:
+def run(job: Callable[[], Awaitable[T]]) -> T:
     """Run a job on the quickest loop."""
     return anyio.run(job, backend="asyncio", backend_options=_OPTIONS)
 

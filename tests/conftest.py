@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from treering import SessionHost
@@ -74,6 +75,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     if inspect.iscoroutinefunction(test) and not is_virtual and not is_long:
         pyfuncitem.obj = _bounded(test)
     return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Leave no configuration of structlog to the next test, whose stdout its default would write to.
+
+    `structlog.testing.capture_logs` leaves one: what the library logs goes to structlog from then on.
+    """
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 def _bounded(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:

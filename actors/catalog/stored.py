@@ -146,12 +146,11 @@ class StoredListing(ListingCore):
 
     def _found(self, query: RowQuery, refs: Collection[Ref] | None, is_current: bool) -> list[KeptRow] | None:
         """Return the rows that are wanted; None if some have to be brought up to date before. Blocks."""
-        if not is_current:
-            if not self._retried or any(refs is None or ref in refs for ref in self._accessed.copy()):
-                return None
-            if self._finds.outdated(refs, limit=1):
-                return None
-        return self._finds.find(self._widened(query))
+        if is_current:
+            return self._finds.find(self._widened(query))
+        if not self._retried or any(refs is None or ref in refs for ref in self._accessed.copy()):
+            return None
+        return self._finds.find_current(self._widened(query), refs)
 
     async def count(self, query: RowQuery) -> Mapping[str, int]:
         """Return how many rows meet the conditions of a query, for each state, as they are kept."""

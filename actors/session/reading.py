@@ -6,7 +6,7 @@ caller, or are immutable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime
 from threading import get_ident
 from typing import NamedTuple, TypeVar
@@ -135,18 +135,18 @@ class Handle:
 
 
 class Placed(NamedTuple):
-    """Where entries of a session stand, and what its leaf and the end of its log are."""
+    """Entries of a session that were appended, and what its leaf and the end of its log are then."""
 
-    seqs: list[int]
+    entries: list[Entry]
     leaf_id: str | None
     cursor: Cursor
 
 
-def placed(handle: Handle, entry_ids: Iterable[str]) -> Placed:
-    """Return where entries stand of a session that is in memory, such as one that was just appended to."""
-    handle._check()  # pyright: ignore[reportPrivateUsage]  # a method would be public
-    index, generation = handle._source.index()  # pyright: ignore[reportPrivateUsage]
-    return Placed([index.seq_of(each) for each in entry_ids], index.leaf_id, Cursor(generation, index.head))
+async def append_placed(handle: Handle, payloads: tuple[Payload, ...], options: AppendOptions) -> Placed:
+    """Append entries, all or none, and return where they stand; see `Appending.append_many`."""
+    entries = await handle._perform(append_command(payloads, options))  # pyright: ignore[reportPrivateUsage]
+    index, generation = handle._source.index()  # pyright: ignore[reportPrivateUsage]  # a method would be public
+    return Placed(entries, index.leaf_id, Cursor(generation, index.head))
 
 
 def place_of(handle: Handle) -> tuple[int, Ref]:

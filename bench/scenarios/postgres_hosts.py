@@ -139,7 +139,11 @@ def _renew(scale: Scale, space: Workspace) -> Sample:
 def _take_over(scale: Scale, space: Workspace) -> Sample:
     """Kill a host of many sessions, and append to all of them on another; the value is how long that takes."""
     url = server().url(schema=new_schema(), lease_s=str(LEASE_S))
-    ids = anyio.run(fill, url, TAKEN, ["hello"])
+    return Sample(TAKEN, value=take_over(url, anyio.run(fill, url, TAKEN, ["hello"])))
+
+
+def take_over(url: str, ids: Sequence[str]) -> float:
+    """Kill a host that has loaded sessions, and return how many seconds another one takes to append to all of them."""
     with subprocess.Popen(
         [sys.executable, "-c", _OWNER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as owner:
@@ -149,7 +153,7 @@ def _take_over(scale: Scale, space: Workspace) -> Sample:
         owner.stdin.close()
         assert owner.stdout.readline() == "ready\n"
 
-        async def take() -> Sample:
+        async def take() -> float:
             async with SessionHost(url) as host:
                 await host.list_sessions(limit=1)  # a host that has connected
                 owner.kill()
@@ -162,7 +166,7 @@ def _take_over(scale: Scale, space: Workspace) -> Sample:
                 async with anyio.create_task_group() as tasks:
                     for session_id in ids:
                         tasks.start_soon(append, session_id)
-                return Sample(TAKEN, value=time.perf_counter() - began)
+                return time.perf_counter() - began
 
         return run(take)
 

@@ -302,6 +302,15 @@ class FindsRows(KeepsRows, Protocol):
         """Return the rows that are wanted, in order, as they are kept: also those that are outdated."""
         ...
 
+    def find_current(self, query: RowQuery, refs: Collection[Ref] | None = None) -> list[KeptRow] | None:
+        """Return the rows that are wanted, in order; None if a row is outdated, so that it has to be made before.
+
+        Args:
+            query: The rows.
+            refs: Only the rows of these logs have to be current; None for all.
+        """
+        return None if self.outdated(refs, limit=1) else self.find(query)
+
     def count(self, query: RowQuery) -> Mapping[str, int]:
         """Return how many rows meet the conditions, for each state; order, place, offset and limit do not matter."""
         ...

@@ -1,23 +1,44 @@
-"""The program that measures very many sessions in PostgreSQL, with a few."""
+"""The command that measures very many sessions in PostgreSQL: where it measures, what it keeps, what it prints."""
 
 from __future__ import annotations
 
-import anyio
-import pytest
-from bench.scale import ENTRIES, ENTRY_BYTES, Measured, measure, report
+import subprocess
+import sys
+from pathlib import Path
 
-from treering.stores.postgres.local_server import LocalServer, find_programs
+from bench.scale import Measured, decades, read, report, write
+
+FEW = Measured(1000, 1000, 20.0, {"a page": 1.25, "a search": 7.0}, {"lines": 29_000_000, "logs": 1_000_000}, 5.0, 7000)
+MANY = Measured(10_000, 9000, 90.0, {"a page": 2.0}, {"lines": 280_000_000})
 
 
-def test_a_few_sessions_are_measured_and_reported() -> None:
-    if find_programs() is None:
-        pytest.skip("PostgreSQL's server is not installed here (Debian: apt-get install postgresql)")
-    with LocalServer() as server:
-        measured: Measured = anyio.run(measure, server, 6)
-    assert measured.table_bytes["lines"] > 6 * ENTRIES * ENTRY_BYTES
-    assert sum(measured.table_bytes_indexed.values()) > sum(measured.table_bytes.values())
-    assert len(measured.took_ms) == 5
-    assert all(took > 0 for took in measured.took_ms.values())
-    said = report(measured)
-    assert said.startswith("6 sessions of 20 entries of 1,024 bytes\n")
-    assert all(f"| {what} | " in said for what in measured.took_ms)
+def test_it_measures_at_each_power_of_ten_and_at_the_end() -> None:
+    assert [decades(count) for count in (7, 1000, 1001, 250_000)] == [
+        [7],
+        [1000],
+        [1000, 1001],
+        [1000, 10_000, 100_000, 250_000],
+    ]
+
+
+def test_what_was_measured_is_kept_and_printed_beside_what_is_measured_later(tmp_path: Path) -> None:
+    assert read(tmp_path) == []
+    write(tmp_path, [FEW, MANY])
+    assert read(tmp_path) == [FEW, MANY]
+    said = report([FEW, MANY]).splitlines()
+    for row in (
+        "| bytes per session | 1,000 | 10,000 |",
+        "| `lines` | 29,000 | 28,000 |",
+        "| `logs` | 1,000 |  |",
+        "| the index of a search | 7 |  |",
+        "| making a session | 20.0 | 10.0 |",
+        "| indexing its texts | 5.0 |  |",
+        "| a page | 1.2 | 2.0 |",
+        "| a search | 7.0 |  |",
+    ):
+        assert row in said
+
+
+def test_other_commands_of_the_benchmarks_need_no_driver() -> None:
+    asked = "import sys, bench.scale; sys.exit('psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False, cwd=Path(__file__).parents[2]).returncode == 0

@@ -102,8 +102,9 @@ def test_the_lines_of_the_native_format_are_read() -> None:
 
 
 def test_documents_are_valid_json() -> None:
-    documents = [json.loads(block) for _, block in blocks("json")]
-    assert [document["format"] for document in documents] == ["treering-session"]
+    documents = {page: json.loads(block) for page, block in blocks("json")}
+    assert documents.pop("exporting.md")["format"] == "treering-session"
+    assert [*documents] == ["mcp.md"]  # which the tests of `treering mcp` run
 
 
 async def test_the_lines_of_the_index_have_the_keys_that_are_shown(tmp_path: Path) -> None:

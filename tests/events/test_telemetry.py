@@ -100,6 +100,7 @@ PACKAGES = (
     "events",
     "projections",
     "actors",
+    "src/treering/mcp",
     "src/treering/models",
     "src/treering/stores",
     "src/treering/server/cluster",

@@ -23,7 +23,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "replay": (_STORE + "durability/journal_replay.py", _STORE + "durability/restoration.py"),
     "locks": (_STORE + "locks.py", _STORE + "ownership.py"),
     "mailbox": ("actors/mailbox.py", "actors/host/turns.py"),
-    "actor": ("actors/actor.py", "actors/folds.py"),
+    "actor": ("actors/actor.py", "actors/batches.py", "actors/folds.py"),
     "owned log": ("actors/log/owned_log.py", "actors/log/open_log.py", "actors/log/source.py", "actors/log/entries.py"),
     "cuts": ("projections/cuts.py",),
     "contexts": ("projections/context*.py", "projections/building/*.py"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
 from treering import Limits, SessionHost
 from treering.events.disk.disk import OsDisk
 from treering.events.entries import payload_of
+from treering.server import ServerLimits
 from treering.testing.disks import FaultyDisk
 
 from .conftest import Client, Json, Serve
@@ -188,3 +192,71 @@ async def test_what_the_caller_has_is_not_read_again_and_what_it_does_not_know_i
         problem = await client.ask("POST", "/v1/sessions/a/entries", HELLO, status=412, headers=old)
         assert problem["current"]["leaf"] == (await host.load("a")).leaf_id
         assert disk.bytes_written == 0
+
+
+async def test_a_read_waits_for_what_is_new_as_long_as_it_says(tmp_path: Path, served: Serve) -> None:
+    async with SessionHost(tmp_path) as host, served(host, limits=ServerLimits(wait_max_s=60)) as client:
+        session = await host.create("a")
+        await session.append_message("user", "one")
+        end = session.cursor
+
+        async def waiting(more: str = "") -> tuple[list[str], bool]:
+            page = await client.ask("GET", f"/v1/sessions/a/entries?after={end}&wait=60{more}")
+            return [each["id"] for each in page["items"]], page["up_to_date"]
+
+        async def until_followed(count: int) -> None:
+            while host.statistics().subscribers < count:
+                await anyio.lowlevel.checkpoint()
+
+        # what is there already is read at once, and what never comes is an empty page
+        assert len((await client.ask("GET", "/v1/sessions/a/entries?wait=60"))["items"]) == 1
+        tag = (await client.reply("GET", f"/v1/sessions/a/entries?after={end}&wait=0.01")).headers["etag"]
+        path = f"/v1/sessions/a/entries?after={end}&wait=0.01"
+        assert (await client.reply("GET", path, headers={"if-none-match": tag})).status_code == 304
+        page = await client.ask("GET", path)
+        assert (page["items"], page["cursor"], page["up_to_date"]) == ([], str(end), True)
+
+        # one of two waiting reads wants labels alone
+        async with anyio.create_task_group() as tasks:
+            any_kind = tasks.start_soon
+            found: dict[str, list[str]] = {}
+
+            async def note(name: str, more: str) -> None:
+                found[name], is_all = await waiting(more)
+                assert is_all
+
+            any_kind(note, "all", "")
+            any_kind(note, "labels", "&types=label")
+            await until_followed(2)
+            second = await session.append_message("user", "two")
+            while "all" not in found:
+                await anyio.lowlevel.checkpoint()
+            assert (found["all"], "labels" in found) == ([second], False)
+            label = await session.set_label(second, "here")
+        assert found["labels"] == [label]
+
+        for wrong in ("wait=61", f"ids={second}&wait=1", "wait=-1", "wait=nan"):
+            await client.ask("GET", f"/v1/sessions/a/entries?{wrong}", status=400)
+
+        # a caller that leaves is not waited for, one whose session goes is told, and so are all when the server stops
+        end = session.cursor
+        with anyio.move_on_after(0.05):
+            await waiting()
+        while host.statistics().subscribers:
+            await anyio.lowlevel.checkpoint()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(client.ask, "GET", f"/v1/sessions/a/entries?after={end}&wait=60", status=404))
+            await until_followed(1)
+            await host.delete("a")
+        other = await host.create("b")
+        await other.append_message("user", "one")
+        stopped: list[Json] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def until_stopped() -> None:
+                stopped.append(await client.ask("GET", f"/v1/sessions/b/entries?after={other.cursor}&wait=60"))
+
+            tasks.start_soon(until_stopped)
+            await until_followed(1)
+            await client.application.stop()
+        assert [each["items"] for each in stopped] == [[]]

@@ -21,7 +21,7 @@ from ..actors.session.session import Session
 from ..events.entries import ContextEdit, ContextEditEntry, Custom, CustomEntry, Message, MessageEntry, Payload
 from ..events.errors import EntryNotFound
 from .langchain_messages import message_of
-from .session_index import SessionIndex
+from .session_index import CustomIndex
 
 CHECKPOINT = "langgraph.checkpoint"
 WRITES = "langgraph.writes"
@@ -125,7 +125,7 @@ class Place(NamedTuple):
     run_id: str | None
 
 
-class Thread(SessionIndex):
+class Thread(CustomIndex):
     """The checkpoints of a session, by namespace and id; one task at a time may change them.
 
     Args:

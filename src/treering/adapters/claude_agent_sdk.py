@@ -26,7 +26,7 @@ from ..events.json_values import raw_object
 from ..events.providers.anthropic import from_anthropic
 from ..projections.summary import SessionSummary
 from .hosting import Hosting, HostOrRoot
-from .session_index import SessionIndex, SessionIndexes
+from .session_index import CustomIndex, SessionIndexes
 
 try:
     from claude_agent_sdk import fold_session_summary
@@ -139,7 +139,7 @@ class TreeringSessionStore:
         await transcript.append(key, entries)
 
 
-class _Transcript(SessionIndex):
+class _Transcript(CustomIndex):
     """What a store knows of one session: which entries are there, and the summary of them."""
 
     def __init__(self, session: Session) -> None:

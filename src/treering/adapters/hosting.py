@@ -11,8 +11,8 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias, TypeVar
 
 from ..actors.host.host import SessionHost
 from ..actors.host.names import absolute, checked_path
@@ -87,6 +87,24 @@ class Hosting:
 
     def _opened(self) -> SessionHost | SyncHost:
         return self._host if self._host is not None else _host_of(self._root)
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait until something is over that must not be left half done, even if the caller is cancelled meanwhile.
+
+    What is asked for so is begun in the order in which it is asked for, since each is a task of its own.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # the caller has left, and hears of its cancellation alone
+        raise cancelled
+    return task.result()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

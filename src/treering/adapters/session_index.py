@@ -1,4 +1,4 @@
-"""What an adapter knows of sessions beyond what they hold themselves: indexes of its own custom entries."""
+"""What an adapter knows of sessions beyond what they hold themselves: indexes of their entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
-from ..events.entries import Custom, CustomEntry
+from ..events.entries import Custom, CustomEntry, Entry
 
 I = TypeVar("I", bound="SessionIndex")  # an index
 
@@ -20,26 +20,43 @@ INDEXES_KEPT_MAX = 1000
 
 
 class SessionIndex(ABC):
-    """An index of the custom entries of one session; whoever changes the session holds the lock.
+    """An index of the entries of one session; whoever changes the session holds the lock.
 
     Args:
         session: The session.
+
+    Attributes:
+        session: The session.
+        lock: The lock.
+        read_to: The seq up to which the entries are known.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lock = anyio.Lock()
-        self._read_to = 0
+        self.read_to = 0
 
     async def refresh(self) -> None:
         """Read the entries that were appended since, here or through other objects."""
+        await self.session.refresh()
         head = self.session.cursor.seq  # what is appended while this reads is left to the next time
-        if head <= self._read_to:
+        if head <= self.read_to:
             return
-        async for entry in self.session.iter_entries(self._read_to):
-            if isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
-                self._note(entry.id, entry.custom)
-        self._read_to = head
+        async for entry in self.session.iter_entries(self.read_to):
+            self._see(entry)
+        self.read_to = head
+
+    @abstractmethod
+    def _see(self, entry: Entry) -> None:
+        """Take an entry into the index; it may come again."""
+
+
+class CustomIndex(SessionIndex):
+    """An index of the custom entries of one session."""
+
+    def _see(self, entry: Entry) -> None:
+        if isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
+            self._note(entry.id, entry.custom)
 
     @abstractmethod
     def _note(self, entry_id: str, custom: Custom) -> None:

@@ -77,6 +77,9 @@ _SECTIONS = (
         "Serving",
         {
             "serve": Place("commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."),
+            "mcp": Place(
+                "commands.serving", "Let an agent look up sessions, over the Model Context Protocol by stdio."
+            ),
             "token": Place("commands.serving", "Manage the tokens by which a server knows who asks."),
             "hosts": Place("commands.hosts", "List the hosts that share a database, and drain one of them."),
             "postgres": Place("commands.postgres", "Look after a PostgreSQL database of sessions."),

@@ -52,6 +52,10 @@ GONE = Bye("deleted", reconnect=False, retry_ms=0)
 """The end of a stream whose session is gone."""
 
 
+def _bye(bye: Bye) -> bytes:
+    return block("bye", encode(bye))
+
+
 class Slow(Exception):
     """The reader accepted nothing for too long."""
 
@@ -63,12 +67,21 @@ class EventStream:
         service: The server.
         principal: Who follows.
         events: Sends the events, and returns when there are no more, with the `bye` to say.
+        farewell: Returns how a `bye` is said, for readers that have their own words for it; b"" if they have none.
     """
 
-    def __init__(self, service: Service, principal: Principal, events: Callable[[Push], Awaitable[Bye | None]]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        principal: Principal,
+        events: Callable[[Push], Awaitable[Bye | None]],
+        *,
+        farewell: Callable[[Bye], bytes] = _bye,
+    ) -> None:
         self._service = service
         self._principal = principal
         self._events = events
+        self._farewell = farewell
         self._ending: Bye | None = None
         self._sent_at = 0.0
         self._sending_since: float | None = None
@@ -95,7 +108,7 @@ class EventStream:
             raise Slow
         if self._ending is not None:
             with anyio.move_on_after(self._service.limits.send_for_s):
-                await send(_body(block("bye", encode(self._ending))))
+                await send(_body(self._farewell(self._ending)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _push(self, events: bytes) -> None:

@@ -35,6 +35,7 @@ from .cluster.peers import MOVED, REFUSED, NotProven
 from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
+from .http.connections import WHOLE_REPLY, lines_of
 from .http.incoming import Incoming
 from .http.problems import WrongMethod
 from .http.wire import encode
@@ -60,8 +61,12 @@ _EVERY_REPLY = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _EVERY_PAGE = ((b"content-security-policy", VIEWER_POLICY.encode()), *_EVERY_REPLY[1:])
-_ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
+_ALLOWED = (
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id, "
+    "Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+)
 _NOTHING = Nothing()
+_WITHOUT_BODY = (204, 304)
 _SENT_AT_ONCE_MAX = 64 * 1024
 """Bytes of a reply that may wait in the connection while its request no longer counts."""
 
@@ -69,6 +74,12 @@ _SENT_AT_ONCE_MAX = 64 * 1024
 @lru_cache(512)
 def _as_bytes(header: tuple[str, str]) -> tuple[bytes, bytes]:
     return header[0].encode(), header[1].encode("latin-1")
+
+
+@lru_cache(512)
+def _head(headers: tuple[tuple[str, str], ...], *, is_page: bool) -> bytes:
+    """Return the lines of the headers of a reply, but for those that are other ones each time."""
+    return lines_of([*(_EVERY_PAGE if is_page else _EVERY_REPLY), *map(_as_bytes, headers)])
 
 
 class Exchange:
@@ -79,6 +90,7 @@ class Exchange:
         "_guard",
         "_id",
         "_incoming",
+        "_is_stream",
         "_principal",
         "_receive",
         "_route",
@@ -99,6 +111,7 @@ class Exchange:
         self._route: Route | None = None
         self._principal: Principal | None = None
         self._status = 0
+        self._is_stream = False
         self._span: Begun | None = None
         self._counted_for: Principal | None = None
         given = self._incoming.headers.get(b"x-request-id", b"")
@@ -123,7 +136,8 @@ class Exchange:
                 service.tracing.end(self._span, self._status)
             route = self._route
             duration_s = time.perf_counter() - begun
-            path, is_stream = ("none", False) if route is None else (route.path, route.streams)
+            path = "none" if route is None else route.path
+            is_stream = self._is_stream
             service.metrics.answered(path, self._status, None if is_stream else duration_s)
             if informed():
                 logger().info(
@@ -168,7 +182,7 @@ class Exchange:
         if method == "OPTIONS":
             return Reply(status=204, headers=self._options(ROUTES.allowed(raw_path)))
         route, names = ROUTES.match(method, raw_path)
-        self._route = route
+        self._route, self._is_stream = route, route.streams
         if service.tracing is not None and not route.streams:
             self._span = service.tracing.begin(method, route.path, incoming.headers)
         scope["treering.session"] = names.get("session_id")
@@ -200,6 +214,7 @@ class Exchange:
             value = await self._elsewhere(route, call, locked)
         if isinstance(value, EventStream):
             service.hold_stream(caller)
+            self._is_stream = True
             self._leave()
         if isinstance(value, (EventStream, FileReply)):
             return value
@@ -287,11 +302,21 @@ class Exchange:
         await self._respond(problem.status, headers, encode(problem))
 
     async def _respond(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        if status not in (204, 304):
+        shown = b"" if self._scope["method"] == "HEAD" else body
+        fits = len(shown) <= _SENT_AT_ONCE_MAX
+        if fits and WHOLE_REPLY in self._scope.get("extensions", ()) and b"origin" not in self._incoming.headers:
+            is_page = self._route is not None and self._route.page
+            head = _head(tuple(headers.items()), is_page=is_page)
+            head = b"x-request-id: %b\r\n%b" % (self._id, head)
+            if status not in _WITHOUT_BODY:
+                head = b"%bcontent-length: %d\r\n" % (head, len(body))
+            self._status = status
+            await self._send({"type": WHOLE_REPLY, "status": status, "head": head, "body": shown})
+            return
+        if status not in _WITHOUT_BODY:
             headers["content-length"] = str(len(body))
         await self._begin(status, headers)
-        shown = b"" if self._scope["method"] == "HEAD" else body
-        if len(shown) > _SENT_AT_ONCE_MAX:
+        if not fits:
             await self._push(shown)
             await self._push(b"", is_last=True)  # which waits until the client has taken what came before
         else:

@@ -15,7 +15,7 @@ from .tokens import Tokens, carries_cookie, token_of
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """The names by which a machine addresses itself."""
 
-_EXPOSED = "ETag, Location, Link, Retry-After, Idempotent-Replayed, X-Request-Id"
+_EXPOSED = "ETag, Location, Link, Retry-After, Idempotent-Replayed, X-Request-Id, Mcp-Session-Id"
 _NO_CORS: dict[str, str] = {}
 _KNOWN_HOSTS_MAX = 100
 

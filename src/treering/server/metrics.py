@@ -28,7 +28,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self.streams = Gauge("treering_http_streams", "Streams that are open.", registry=self._registry)
         self.abandoned = Counter(
-            "treering_http_searches_abandoned", "Searches whose reader left.", registry=self._registry
+            "treering_http_searches_abandoned", "Searches and waiting reads whose reader left.", registry=self._registry
         )
         self.connections = Gauge("treering_http_connections", "Connections that are open.", registry=self._registry)
         self.dropped = Counter(

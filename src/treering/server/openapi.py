@@ -79,7 +79,7 @@ def _described() -> list[Route]:
 def _types() -> list[Any]:
     found: dict[int, Any] = {}
     for route in _described():
-        for each in (route.query, _body_type(route), route.reply):
+        for each in (route.query, _body_type(route), route.reply, route.refusal):
             if each is not None and each is not bytes and each is not Nothing:
                 found[id(each)] = each
     return list(found.values())
@@ -176,16 +176,23 @@ def _query_schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401  # any annotatio
 
 def _responses(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": route.summary}
-    if route.media_types:
-        success["content"] = {each: {"schema": {"type": "string"}} for each in route.media_types}
-    elif route.reply is not None:
-        success["content"] = {"application/json": {"schema": by_type[id(route.reply)]}}
+    content: dict[str, Any] = {each: {"schema": {"type": "string"}} for each in route.media_types}
+    if route.reply is not None and route.reply is not bytes:
+        content["application/json"] = {"schema": by_type[id(route.reply)]}
+    if content:
+        success["content"] = content
     responses = {str(status): success for status in (route.status, *route.statuses)}
+    responses |= {str(status): {"description": route.summary} for status in route.empty_statuses}
     if route.tagged:
         responses["304"] = {"description": "The caller has it already."}
-    problem = {"description": "A problem.", "content": {MEDIA_TYPE: {"schema": by_type[id(Problem)]}}}
+    told: dict[str, Any] = {MEDIA_TYPE: {"schema": by_type[id(Problem)]}}
+    problem = {"description": "A problem.", "content": told}
     for status in (*_ALWAYS, *route.errors):
         responses.setdefault(str(status), problem)
+    if route.refusal is not None:
+        refusal = {"application/json": {"schema": by_type[id(route.refusal)]}}
+        both = {"description": "A problem, or a refusal of the protocol.", "content": {**told, **refusal}}
+        responses |= {"400": both, "404": both}
     return responses
 
 

@@ -190,6 +190,8 @@ class Route(Struct, frozen=True, kw_only=True):
         media_types: The types of a reply that is not JSON.
         status: The status of success.
         statuses: Other statuses of success.
+        empty_statuses: Other statuses of success, of replies without a body.
+        refusal: The type of the JSON in which it also refuses, where a protocol says so, with 400 or 404.
         errors: The statuses of refusals, beside those that every route may give.
         keyed: Whether it takes an Idempotency-Key.
         conditional: Whether it takes If-Match.
@@ -211,6 +213,8 @@ class Route(Struct, frozen=True, kw_only=True):
     media_types: tuple[str, ...] = ()
     status: int = 200
     statuses: tuple[int, ...] = ()
+    empty_statuses: tuple[int, ...] = ()
+    refusal: Any = None
     errors: tuple[int, ...] = ()
     keyed: bool = False
     conditional: bool = False

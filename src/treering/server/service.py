@@ -36,6 +36,7 @@ from .http.blocks import Encoded
 from .http.fields import cursor_of
 from .http.limits import ServerLimits
 from .http.problems import Stale, problem_of, without_paths
+from .mcp_clients import McpClients
 from .metrics import Metrics
 from .principals import EVERYBODY, Principal
 from .repeats import Repeats
@@ -94,6 +95,7 @@ class Service:
         metrics: Its figures.
         encoded: What was encoded last for streams.
         repeats: The requests that were carried out.
+        mcp_clients: The clients of the Model Context Protocol that said hello.
         tracing: Its spans; None where OpenTelemetry is not installed.
         forwarding: Sends requests on to the hosts that own their sessions; None if they are refused.
     """
@@ -116,6 +118,7 @@ class Service:
         self.metrics = Metrics(host)
         self.encoded = Encoded()
         self.repeats = Repeats()
+        self.mcp_clients = McpClients()
         self.tracing = _tracing_of(host.core.runtime)
         self.forwarding: Forwarding | None = None
         self.stopping = anyio.Event()
@@ -287,14 +290,23 @@ class Service:
         """
         name, limits = principal.name, self.limits
         running = self._running.get(name, 0)
-        if streams and self._streaming.get(name, 0) >= limits.streams_max:
-            raise TooMany(f"as many streams are open as `streams_max` allows ({limits.streams_max}): close one")
+        if streams:
+            self.check_room_for_stream(principal)
         if running >= limits.requests_max:
             raise TooMany(f"as many requests are running as `requests_max` allows ({limits.requests_max})")
         if self._total >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
         self._running[name] = running + 1
         self._total += 1
+
+    def check_room_for_stream(self, principal: Principal) -> None:
+        """Refuse another stream to a principal that has as many open as it may.
+
+        Raises:
+            TooMany: It has.
+        """
+        if self._streaming.get(principal.name, 0) >= self.limits.streams_max:
+            raise TooMany(f"as many streams are open as `streams_max` allows ({self.limits.streams_max}): close one")
 
     def leave(self, principal: Principal) -> None:
         """Count a request no longer."""

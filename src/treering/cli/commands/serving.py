@@ -1,4 +1,4 @@
-"""Commands about the server: serve the sessions of a root over HTTP, and manage the tokens that it knows."""
+"""Commands that serve sessions: over HTTP, with the tokens that a server knows, and to an agent over stdio."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...actors.host.host import SessionHost
 from ...events.disk.disk import OsDisk
 from ...events.errors import ExtraMissing, InvalidInput
 from ..home import Home
-from ..options import json_option, root_option
+from ..options import home_options, json_option, root_option
 from ..output import echo_json, run
 
 if TYPE_CHECKING:
@@ -227,6 +227,31 @@ def _tokens(folder: str, token_file: Path | None = None) -> Tokens:
     if token_file is not None:
         given.append(token_file.read_text(encoding="utf-8").strip())
     return Tokens(Path(folder, ".treering", "tokens.json"), OsDisk(), given=given)
+
+
+@click.command()
+@click.option("--read-only", is_flag=True, help="Offer no tool that labels entries.")
+@home_options
+def mcp(read_only: bool, root: str | None) -> None:
+    """Let an agent look up sessions, over the Model Context Protocol by stdio.
+
+    The program that runs the agent starts it, and stops it by closing its stdin. It offers tools to search, list, read,
+    draw the tree and label, and each session as a resource that updates. Secrets are removed from what it shows.
+
+    \b
+    Examples:
+      claude mcp add treering -- treering mcp
+      treering mcp --server http://127.0.0.1:8765 --read-only
+    """
+    run(_answer_agent, Home.at(root), read_only)
+
+
+async def _answer_agent(home: Home, read_only: bool) -> None:
+    from ...mcp.reach import HostReach
+    from ...mcp.stdio import StdioServer
+
+    async with home.opened() as host:
+        await StdioServer(HostReach(host, may_write=not read_only)).run()
 
 
 @click.group()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import http
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 from collections import deque
-from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import ClassVar, Literal, TypeAlias, TypedDict
 
 from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -35,11 +35,6 @@ _REFUSED_FOR_S = 1.0
 _WITHOUT_BODY = (204, 304)
 
 
-@lru_cache(512)
-def _line_of(header: tuple[bytes, bytes]) -> bytes:
-    return b"%b: %b\r\n" % header
-
-
 _last_chunk = (b"", b"")
 
 
@@ -53,6 +48,39 @@ def _chunk(body: bytes) -> bytes:
     return chunk
 
 
+WHOLE_REPLY: Literal["treering.reply"] = "treering.reply"
+"""The extension of ASGI by which an application sends a whole reply in one message."""
+
+
+class WholeReply(TypedDict):
+    """A whole reply in one message.
+
+    Keys:
+        type: That it is one.
+        status: The status.
+        head: The lines of all headers, each with its line break, as `lines_of` returns them.
+        body: The whole body; b"" for a reply without one.
+    """
+
+    type: Literal["treering.reply"]
+    status: int
+    head: bytes
+    body: bytes
+
+
+def lines_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the lines of headers.
+
+    Raises:
+        RuntimeError: A header holds a line break, by which it could pass for more than one.
+    """
+    lines = [b"%b: %b\r\n" % header for header in headers]
+    found = b"".join(lines)
+    if found.count(b"\n") != len(lines) or found.count(b"\r") != len(lines) or b"\0" in found:
+        raise RuntimeError("a header of the reply holds a line break")
+    return found
+
+
 class Cycle(RequestResponseCycle):
     """A request and its reply, whose head is written together with what comes first of its body.
 
@@ -61,13 +89,18 @@ class Cycle(RequestResponseCycle):
 
     head = b""
 
-    async def send(self, message: ASGISendEvent) -> None:
+    async def send(self, message: ASGISendEvent | WholeReply) -> None:
         """Send a message of the application; see ASGI."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
             return
-        if message["type"] == "http.response.start" and not self.response_started:
+        if message["type"] == WHOLE_REPLY and not self.response_started:
+            self.response_started, self.waiting_for_100_continue = True, False
+            end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[message["status"]] + message["head"] + end + message["body"])
+            self._finish()
+        elif message["type"] == "http.response.start" and not self.response_started:
             self.response_started, self.waiting_for_100_continue = True, False
             self.head = self._head_of(message["status"], list(message.get("headers", ())))
         elif message["type"] == "http.response.body" and self.response_started and not self.response_complete:
@@ -81,7 +114,7 @@ class Cycle(RequestResponseCycle):
         Raises:
             RuntimeError: A header holds a line break.
         """
-        lines = [STATUS_LINE[status], *map(_line_of, headers)]
+        lines = [STATUS_LINE[status], lines_of(headers)]
         length = dict(headers).get(b"content-length")
         if length is not None:
             self.expected_content_length, self.chunked_encoding = int(length), False
@@ -90,10 +123,7 @@ class Cycle(RequestResponseCycle):
             lines.append(b"transfer-encoding: chunked\r\n")
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
-        head = b"".join(lines)
-        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
-            raise RuntimeError("a header of the reply holds a line break")
-        return head + b"\r\n"
+        return b"".join([*lines, b"\r\n"])
 
     def _write(self, body: bytes, *, is_last: bool) -> None:
         """Write a piece of the body, behind the head if that waits.
@@ -114,11 +144,14 @@ class Cycle(RequestResponseCycle):
         if head or framed:
             self.transport.write(head + framed if head else framed)
         if is_last:
-            self.response_complete = True
-            self.message_event.set()
-            if not self.keep_alive:
-                self.transport.close()
-            self.on_response()
+            self._finish()
+
+    def _finish(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
 
 
 class Door:
@@ -224,7 +257,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Note that the head is whole, and let the application drop the connection of a reader that accepts nothing."""
         self._part, self._bytes = "body", 0
-        self.scope["extensions"] = self._extensions = {"treering.abort": self._abort}
+        self.scope["extensions"] = self._extensions = {"treering.abort": self._abort, WHOLE_REPLY: {}}
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:

@@ -31,6 +31,9 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 """A number of tokens, at least one."""
 
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=3600)]
+"""A time to wait."""
+
 Seqs: TypeAlias = Annotated[tuple[Annotated[int, Meta(ge=1, le=2**53 - 1)], ...], Meta(min_length=1, max_length=500)]
 """The seqs of some entries."""
 

@@ -163,9 +163,9 @@ class Incoming:
                 return b"".join(pieces)
 
     async def receive(self) -> Message:
-        """Receive a piece of the body, within the bounds on its size and on silence."""
+        """Receive a piece of the body, within the bounds on its size and on silence; or learn that the client left."""
         message: Message | None = None
-        if "treering.whole" in self.scope.get("extensions", ()):  # all of it has arrived
+        if self.whole is not None or "treering.whole" in self.scope.get("extensions", ()):  # all of it has arrived
             message = await self._receive()
         else:
             with anyio.move_on_after(self._limits.body_for_s):

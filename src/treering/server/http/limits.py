@@ -31,6 +31,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
         known_every_s: Seconds after which a stream looks again whether its reader's token is still valid.
         listed_every_s: Seconds between two changes of one session in a stream of the listing.
         at_least_for_s: Seconds that a read waits for the cursor that it is to show at least.
+        wait_max_s: Seconds that a read may ask to wait for new entries.
         stream_for_s: Seconds after which a stream ends with `bye`, give or take a tenth.
         drain_for_s: Seconds that a server that stops gives its streams and requests.
     """
@@ -53,6 +54,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     chunk_bytes_max: int = 256 * 1024
     alive_after_s: float = 15.0
     at_least_for_s: float = 5.0
+    wait_max_s: float = 60.0
     known_every_s: float = 2.0
     listed_every_s: float = 0.25
     stream_for_s: float = 3600.0

@@ -7,17 +7,21 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...actors.session.reading import placed
-from ...events.errors import EntryNotFound, LogReplaced, NotFound
+from ...actors.commands import AppendOptions
+from ...actors.session.reading import append_placed
+from ...actors.session.session import Session
+from ...events.errors import EntryNotFound, LogReplaced, NotAuthorized, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
 from ...wire import Appended, EntryPage
-from ..http.fields import After, Count, Limit, Name, cursor_of
+from ..http.fields import After, Count, Limit, Name, Seconds, cursor_of
 from ..http.pages import check_limit
 from ..http.problems import Malformed
 from ..http.wire import convert, entry_raw, read_payloads
 from ..preconditions import REPEATED, append_options, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
+from ..waiting import until_newer
+from .finding import while_there
 
 routes = Routes()
 
@@ -26,12 +30,21 @@ _WITH_ENTRIES = "return=representation"
 
 
 class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others."""
+    """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others.
+
+    Attributes:
+        after: The cursor or seq.
+        ids: The ids.
+        types: The types of entries to read; by default all.
+        limit: How many.
+        wait: Seconds to wait for such an entry if there is none yet; the page is empty if none comes.
+    """
 
     after: After | None = None
     ids: tuple[Name, ...] = ()
     types: tuple[Name, ...] = ()
     limit: Limit = 100
+    wait: Seconds = 0.0
 
 
 class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,8 +98,11 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     """Read entries in the order of the log, page by page."""
     session, query, limits = await call.reading(), call.query, call.service.limits
     check_limit(query.limit, limits.page_max)
+    seq = _seq_after(query.after, session.cursor)
+    if query.wait:
+        await _wait(call, session, seq)
     end = session.cursor
-    seq = _seq_after(query.after, end)
+    seq = _seq_after(query.after, end)  # which is of no use if the log was replaced while this waited
     call.unless_known(f"{state_tag(session)}/{seq}.{quote(repr(query))}")
     if query.ids:
         found = [await session.entry(entry_id) for entry_id in query.ids[: limits.page_max]]
@@ -107,6 +123,24 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     read = Cursor(end.generation, max(seq, end.seq))
     up_to_date = read.seq >= session.cursor.seq  # what was appended meanwhile is on the next page, and moved the leaf
     return EntryPage(items, str(read), up_to_date=up_to_date, leaf=session.leaf_id)
+
+
+async def _wait(call: Call[EntriesQuery, None], session: Session, seq: int) -> None:
+    """Wait until there is something to read after a seq, as long as the request says and its caller stays.
+
+    Raises:
+        Malformed: It asks for entries by their ids, or to wait for longer than the server does.
+        NotAuthorized: The caller's token was revoked or expired meanwhile.
+    """
+    query, service, principal = call.query, call.service, call.principal
+    if query.ids:
+        raise Malformed("`wait` is for entries that are to come, which have no ids yet: leave out `ids`")
+    if query.wait > service.limits.wait_max_s:
+        raise Malformed(f"`wait` is {query.wait:g} seconds, more than `wait_max_s` ({service.limits.wait_max_s:g})")
+    async with while_there(call):
+        await until_newer(service, session, seq, query.types, min(query.wait, service.time_left_s(principal)))
+    if service.time_left_s(principal) <= 0 or not service.still_knows(principal):
+        raise NotAuthorized("the token was revoked or expired while the request waited: send another one")
 
 
 def _seq_after(after: str | None, end: Cursor) -> int:
@@ -159,14 +193,31 @@ async def read_entry(call: Call[ReadQuery, None]) -> Raw:
 async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     """Append one entry, or several, all or none."""
     value = call.body
-    is_one = isinstance(value, dict) and "type" in value
-    new = NewEntries(entries=[value]) if is_one else convert(value, NewEntries)
+    new = None if isinstance(value, dict) and "type" in value else convert(value, NewEntries)
+    entries_given: list[JSON] = [value] if new is None else new.entries
     limits = call.service.limits
-    if not 1 <= len(new.entries) <= limits.batch_max:
-        raise Malformed(f"one request appends 1 to {limits.batch_max} entries, not {len(new.entries)}")
-    payloads = read_payloads(new.entries)
-    session = await call.writing()
+    if not 1 <= len(entries_given) <= limits.batch_max:
+        raise Malformed(f"one request appends 1 to {limits.batch_max} entries, not {len(entries_given)}")
+    payloads = read_payloads(entries_given)
+    session = await call.service.writing(call.principal, call.session_id)
     options = append_options(call, session)
+    if new is not None:
+        _add_expectations(options, new)
+    before = session.cursor.seq if "command_id" in options else 0  # without an id, nothing can be a repetition
+    call.service.host.core.runtime.append_turns.begin()
+    placed = await append_placed(session, tuple(payloads), options)
+    ids, seqs = [each.id or "" for each in placed.entries], [each.seq for each in placed.entries]
+    headers = dict(REPEATED) if seqs[-1] <= before else {}
+    entries = list[Raw]()
+    if call.header(b"prefer") == _WITH_ENTRIES:
+        entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
+        headers["Preference-Applied"] = _WITH_ENTRIES
+    appended = Appended(ids, seqs, placed.leaf_id, str(placed.cursor), entries)
+    return Reply(appended, headers=headers)
+
+
+def _add_expectations(options: AppendOptions, new: NewEntries) -> None:
+    """Add what the body of an append relies on to what its headers say."""
     if new.below is not UNSET:
         options["below"] = new.below
     if new.aside:
@@ -177,16 +228,6 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         options["expected_seq"] = new.expected_seq
     if new.command_id is not None:
         options["command_id"] = new.command_id
-    before = session.cursor.seq
-    ids = await session.append_many(payloads, **options)
-    seqs, leaf, cursor = placed(session, ids)
-    headers = dict(REPEATED) if seqs[-1] <= before else {}
-    entries = list[Raw]()
-    if call.header(b"prefer") == _WITH_ENTRIES:
-        entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
-        headers["Preference-Applied"] = _WITH_ENTRIES
-    appended = Appended(ids, seqs, leaf, str(cursor), entries)
-    return Reply(appended, headers=headers)
 
 
 @routes.add(

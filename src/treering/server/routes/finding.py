@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from ...actors.search.hits import Hit
 from ...events.entries import Moment
+from ...events.errors import TreeringError
 from ...events.index import LogIndex
 from ...events.stores.finding import RowQuery
 from ...projections.outline import descendants, place_on
@@ -147,6 +148,7 @@ async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
         ConnectionResetError: The client left.
     """
     is_gone = False
+    failure: TreeringError | None = None
 
     async def until_gone() -> None:
         nonlocal is_gone
@@ -157,11 +159,16 @@ async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(until_gone)
-        yield
+        try:
+            yield
+        except TreeringError as error:
+            failure = error  # which a task group would wrap
         tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     if is_gone:
         call.service.metrics.abandoned.inc()
-        raise ConnectionResetError("the client left before its search was over")
+        raise ConnectionResetError("the client left before its answer was there")
 
 
 _ALL = 10**9

@@ -9,6 +9,7 @@ from . import (
     finding,
     gathering,
     list_streams,
+    mcp,
     operations,
     outlines,
     sessions,
@@ -35,6 +36,7 @@ ROUTES = RouteTable(
         *streams.routes.all,
         *list_streams.routes.all,
         *gathering.routes.all,
+        *mcp.routes.all,
         *viewer.routes.all,
     ]
 )

@@ -1,8 +1,9 @@
 """The batcher: all appends that wait, of all sessions, go to the database in one statement and one commit.
 
-No task or thread is dedicated to it. An append that finds less than `IN_FLIGHT_MAX` statements under way leads the next
-one: it lets every append join that is ready, has a worker thread send the statement, and wakes the others. If the
-server refuses a statement, its appends are sent again in halves, so that one that cannot be stored fails alone.
+No task or thread is dedicated to it. Whoever finds no batch that can be joined opens one, and leads it: when less than
+`IN_FLIGHT_MAX` statements are under way, it lets every append join that is ready, has a worker thread send the
+statement, and wakes the others, who wait for one event. If the server refuses a statement, its appends are sent again
+in halves, so that one that cannot be stored fails alone.
 """
 
 from __future__ import annotations
@@ -38,16 +39,45 @@ WAITING_MAX = 65536
 _PAYLOAD_BYTES_MAX = 7900  # a notification holds less than 8000
 
 
-class _Waiting:
-    """An append that waits for its outcome, and wakes its caller."""
+class _Batch:
+    """The appends of one statement, and what became of each.
 
-    __slots__ = ("append", "outcome", "size", "woken")
+    Attributes:
+        appends: The appends.
+        sizes: The bytes of each.
+        size: The bytes of all.
+        outcomes: What became of each; None as long as that is not known.
+        done: Set when everything has an outcome.
+    """
 
-    def __init__(self, append: Append, woken: Event) -> None:
-        self.append = append
-        self.outcome: Outcome | None = None
-        self.size = sum(map(len, append.lines)) + len(append.header or b"")
-        self.woken = woken
+    __slots__ = ("appends", "done", "outcomes", "size", "sizes")
+
+    def __init__(self) -> None:
+        self.appends: list[Append] = []
+        self.sizes: list[int] = []
+        self.size = 0
+        self.outcomes: list[Outcome | None] = []
+        self.done = Event()
+
+    def add(self, append: Append, size: int) -> None:
+        """Add an append."""
+        self.appends.append(append)
+        self.sizes.append(size)
+        self.outcomes.append(None)
+        self.size += size
+
+    def has_room(self, size: int) -> bool:
+        """Return whether one more append of this size fits."""
+        return not self.appends or (len(self.appends) < BATCH_APPENDS_MAX and self.size + size <= BATCH_BYTES_MAX)
+
+    def unsettled(self, among: Sequence[int]) -> list[int]:
+        """Return which appends have no outcome yet."""
+        return [n for n in among if self.outcomes[n] is None]
+
+    def settle(self, among: Sequence[int], outcome: Callable[[Append], Outcome]) -> None:
+        """Give an outcome to each append that has none."""
+        for n in self.unsettled(among):
+            self.outcomes[n] = outcome(self.appends[n])
 
 
 class Committer:
@@ -74,142 +104,188 @@ class Committer:
         self._statements = statements
         self._channel = channel
         self._offload = offload
-        self._queue: deque[_Waiting] = deque()
+        self._open: _Batch | None = None  # what further appends join
+        self._waiting = 0  # how many appends no statement was sent for
+        self._leaders: deque[Event] = deque()
         self._in_flight = 0
-        self.batches = 0
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append, and return the outcomes; see `Store.append`."""
-        if len(self._queue) + len(appends) > WAITING_MAX:
+        if self._waiting + len(appends) > WAITING_MAX:
             error = AppendFailed(
-                f"{self._connections.address.place}: {len(self._queue)} appends wait for the database: try again later"
+                f"{self._connections.address.place}: {self._waiting} appends wait for the database: try again later"
             )
             return [Failed(each.expected_head, error) for each in appends]
-        woken = Event()
-        mine = [_Waiting(each, woken) for each in appends]
-        self._queue.extend(mine)
         cancellation: BaseException | None = None
-        with CancelScope(shield=True):
-            while any(each.outcome is None for each in mine):
+        broken: Exception | None = None
+        outcomes: list[Outcome | None] = []
+        for batch, begin, end, is_led in self._join(appends):
+            if not is_led:
                 try:
-                    if self._in_flight < IN_FLIGHT_MAX and self._queue:
-                        await self._lead()
-                    else:
-                        await woken.wait()
-                        if woken.is_set():
-                            woken = self._rearmed(mine)
+                    await batch.done.wait()
                 except get_cancelled_exc_class() as error:
                     cancellation = error
+            if not batch.done.is_set():
+                try:
+                    cancellation = await self._see_through(batch, is_led=is_led) or cancellation
+                except Exception as error:  # noqa: BLE001  # the next batch may be this caller's to lead, too
+                    broken = error
+            outcomes += batch.outcomes[begin:end]
+        if broken is not None:
+            raise broken
         if cancellation is not None and current_effective_deadline() != float("-inf"):
             raise cancellation  # that of a cancelled scope is delivered again, after the caller received its outcome
-        return [each.outcome for each in mine if each.outcome is not None]
+        return [each for each in outcomes if each is not None]
 
-    @staticmethod
-    def _rearmed(mine: Sequence[_Waiting]) -> Event:
-        woken = Event()
-        for each in mine:
-            each.woken = woken
-        return woken
+    def _join(self, appends: Sequence[Append]) -> list[tuple[_Batch, int, int, bool]]:
+        """Add appends to the batch that is open, and to new ones if they do not fit.
 
-    async def _lead(self) -> None:
-        """Send one statement for what waits."""
-        self._in_flight += 1
-        batch: list[_Waiting] = []
+        Returns:
+            The batches, each with the range of the appends in it, and whether it is new, so that the caller leads it.
+        """
+        joined: list[tuple[_Batch, int, int, bool]] = []
+        batch, is_led = self._open, False
+        begin = 0 if batch is None else len(batch.appends)
+        for each in appends:
+            size = len(each.lines[0]) if len(each.lines) == 1 else sum(map(len, each.lines))
+            if each.header is not None:
+                size += len(each.header)
+            if batch is None or not batch.has_room(size):
+                if batch is not None and len(batch.appends) > begin:
+                    joined.append((batch, begin, len(batch.appends), is_led))
+                self._open = batch = _Batch()
+                begin, is_led = 0, True
+            batch.add(each, size)
+        if batch is not None:
+            joined.append((batch, begin, len(batch.appends), is_led))
+        self._waiting += len(appends)
+        return joined
+
+    async def _see_through(self, batch: _Batch, *, is_led: bool) -> BaseException | None:
+        """Wait until a batch is done, and return how the caller was cancelled meanwhile, which hinders nothing."""
+        cancellation: BaseException | None = None
+        with CancelScope(shield=True):
+            while not batch.done.is_set():
+                try:
+                    await (self._lead(batch) if is_led else batch.done.wait())
+                except get_cancelled_exc_class() as error:  # asyncio cancels a task without regard to shields
+                    cancellation = error
+        return cancellation
+
+    async def _lead(self, batch: _Batch) -> None:
+        """Send a batch when there is a place for its statement."""
+        await self._enter()
+        is_closed = False
+        everything: Sequence[int] = ()
         try:
             await cancel_shielded_checkpoint()  # lets all appends that are ready join
-            batch = self._next_batch()
-            if batch:
-                await carried_out(self._offload, self._commit, batch)
+            if self._open is batch:
+                self._open = None
+            is_closed, everything = True, range(len(batch.appends))
+            self._waiting -= len(everything)
+            await carried_out(self._offload, self._commit, batch, everything)
         finally:
-            self._in_flight -= 1
-            for each in batch:
-                each.woken.set()
-            if self._queue:
-                self._queue[0].woken.set()  # someone has to lead the next one
-            self.batches += 1
+            self._leave()
+            if is_closed:
+                failure = AppendFailed("nothing was appended: no thread could be started to send it: try again")
+                batch.settle(everything, lambda each: Failed(each.expected_head, failure))
+                batch.done.set()
 
-    def _next_batch(self) -> list[_Waiting]:
-        batch: list[_Waiting] = []
-        size = 0
-        while self._queue and len(batch) < BATCH_APPENDS_MAX:
-            size += self._queue[0].size
-            if batch and size > BATCH_BYTES_MAX:
-                break
-            batch.append(self._queue.popleft())
-        return batch
+    async def _enter(self) -> None:
+        """Wait until less than `IN_FLIGHT_MAX` statements are under way, in the order of those that wait."""
+        if self._in_flight < IN_FLIGHT_MAX:
+            self._in_flight += 1
+            return
+        entered = Event()
+        self._leaders.append(entered)
+        try:
+            await entered.wait()
+        except BaseException:
+            if entered.is_set():
+                self._leave()
+            else:
+                self._leaders.remove(entered)
+            raise
+
+    def _leave(self) -> None:
+        """Let the next leader enter."""
+        if self._leaders:
+            self._leaders.popleft().set()
+        else:
+            self._in_flight -= 1
 
     # -- in a worker thread
 
-    def _commit(self, batch: Sequence[_Waiting]) -> None:
-        """Send a batch; every append of it has an outcome when this returns."""
+    def _commit(self, batch: _Batch, among: Sequence[int]) -> None:
+        """Send some appends of a batch; every one of them has an outcome when this returns."""
         place = self._connections.address.place
         try:
             try:
                 with self._connections.lent() as connection:
-                    self._send(connection, batch)
+                    self._send(connection, batch, among)
             except psycopg.Error as error:
-                self._note_failure(batch, error)
+                self._note_failure(batch, among, error)
         except TreeringError as error:  # no connection: nothing was sent
             failure = AppendFailed(f"nothing was appended: {error}")
             failure.__cause__ = error
-            _settle(batch, lambda each: Failed(each.expected_head, failure))
+            batch.settle(among, lambda each: Failed(each.expected_head, failure))
         except BaseException as error:
             doubt = AppendInDoubt(f"{place}: the append broke off ({error!r}): retry with the same command id")
-            _settle(batch, lambda _: InDoubt(doubt))
+            batch.settle(among, lambda _: InDoubt(doubt))
             raise
 
-    def _note_failure(self, batch: Sequence[_Waiting], error: psycopg.Error) -> None:
+    def _note_failure(self, batch: _Batch, among: Sequence[int], error: psycopg.Error) -> None:
         told = self._connections.told(error)
-        unsettled = [each for each in batch if each.outcome is None]
+        unsettled = batch.unsettled(among)
         if is_lost(error):
-            for each in unsettled:
-                self._holdings.doubt(each.append.lease)
+            for n in unsettled:
+                self._holdings.doubt(batch.appends[n].lease)
             doubt = AppendInDoubt(f"{told}; the append may be stored: retry with the same command id")
             doubt.__cause__ = error
-            _settle(unsettled, lambda _: InDoubt(doubt))
+            batch.settle(unsettled, lambda _: InDoubt(doubt))
         elif len(unsettled) > 1:
             half = len(unsettled) // 2
-            self._commit(unsettled[:half])
-            self._commit(unsettled[half:])
+            self._commit(batch, unsettled[:half])
+            self._commit(batch, unsettled[half:])
         else:
             failure = AppendFailed(f"nothing was appended: {told}")
             failure.__cause__ = error
-            _settle(unsettled, lambda each: Failed(each.expected_head, failure))
+            batch.settle(unsettled, lambda each: Failed(each.expected_head, failure))
 
-    def _send(self, connection: Connection, batch: Sequence[_Waiting]) -> None:
-        appends = [each.append for each in batch]
-        lines = [line[:-1] for each in appends for line in each.lines]
-        seqs = [seq for each in appends for seq in range(each.expected_head.seq + 1, _end(each) + 1)]
-        of = [n for n, each in enumerate(appends, 1) for _ in each.lines]
+    def _send(self, connection: Connection, batch: _Batch, among: Sequence[int]) -> None:
+        appends = [batch.appends[n] for n in among]
+        heads = [each.expected_head for each in appends]
+        refs = [each.lease.ref for each in appends]
+        counts = [len(each.lines) for each in appends]
         restored = self._connections.restored
         rows = connection.execute(
             self._statements.append,
             {
                 "owner": self._holdings.owner,
-                "refs": [each.lease.ref for each in appends],
+                "refs": refs,
                 "epochs": [self._holdings.epoch_of(each.lease) for each in appends],
-                "histories": [history_of(each.expected_head.generation, restored) for each in appends],
-                "heads": [each.expected_head.seq for each in appends],
-                "counts": [len(each.lines) for each in appends],
-                "sizes": [each.size for each in batch],
+                "histories": [history_of(each.generation, restored) for each in heads],
+                "heads": [each.seq for each in heads],
+                "counts": counts,
+                "sizes": [batch.sizes[n] for n in among],
                 "headers": [each.header for each in appends],
-                "of": of,
-                "seqs": seqs,
-                "lines": lines,
+                "of": [n for n, count in enumerate(counts, 1) for _ in range(count)],
+                "seqs": [
+                    seq for head, n in zip(heads, counts, strict=True) for seq in range(head.seq + 1, head.seq + 1 + n)
+                ],
+                "lines": [line[:-1] for each in appends for line in each.lines],
                 "channel": self._channel,
-                "payloads": payloads_of([each.lease.ref for each in appends]),
+                "payloads": payloads_of(refs),
             },
         ).fetchall()
-        landed = {n: Cursor(f"{restored}.{history}", head) for n, history, head in rows}
-        for n, each in enumerate(batch, 1):
-            if n in landed:
-                each.outcome = Committed(landed[n])
-        missing = [each for each in batch if each.outcome is None]
-        if missing:
-            states = self._holdings.states(connection, [each.append.lease.ref for each in missing])
-            for each in missing:
-                state = states.get(each.append.lease.ref)
-                each.outcome = Fenced(Cursor("", 0), 0) if state is None else Fenced(state.head, state.epoch)
+        for n, history, head in rows:
+            batch.outcomes[among[n - 1]] = Committed(Cursor(f"{restored}.{history}", head))
+        if len(rows) < len(among):
+            missing = batch.unsettled(among)
+            states = self._holdings.states(connection, [batch.appends[n].lease.ref for n in missing])
+            for n in missing:
+                state = states.get(batch.appends[n].lease.ref)
+                batch.outcomes[n] = Fenced(Cursor("", 0), 0) if state is None else Fenced(state.head, state.epoch)
 
 
 def payloads_of(refs: Sequence[str]) -> list[str]:
@@ -224,13 +300,3 @@ def payloads_of(refs: Sequence[str]) -> list[str]:
     if refs:
         payloads.append("\n".join(refs[begin:]))
     return payloads
-
-
-def _end(append: Append) -> int:
-    return append.expected_head.seq + len(append.lines)
-
-
-def _settle(batch: Sequence[_Waiting], outcome: Callable[[Append], Outcome]) -> None:
-    for each in batch:
-        if each.outcome is None:
-            each.outcome = outcome(each.append)

@@ -1,8 +1,8 @@
 """A PostgreSQL server of a program's own, for tests, benchmarks and demonstrations.
 
 It is made in a new folder, listens at a Unix socket there and nowhere else, and goes together with the program, also
-when that is killed. It needs the programs of the server (Debian's `postgresql`), and no rights: a program of root runs
-it as another user, since PostgreSQL refuses root.
+when that is killed; a folder that the program names stays, for the next time. It needs the programs of the server
+(Debian's `postgresql`), and no rights: a program of root runs it as another user, since PostgreSQL refuses root.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Literal, Self, TypedDict, Unpack
 from urllib.parse import quote, urlencode
 
-from ...events.errors import ExtraMissing, TreeringError
+from ...events.errors import ExtraMissing, InvalidInput, TreeringError
 
 Ending = Literal["fast", "immediate", "kill"]
 """How a server ends: connections are closed in order; at once, as after a crash; by SIGKILL to all its processes."""
@@ -42,7 +42,7 @@ pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -CONT $pid && kill
     kill -CONT $(ps -A -o pid=,ppid= | awk -v of="$pid" '$2 == of { print $1 }')
     for _ in $(seq 200); do kill -0 $pid && sleep 0.02 || break; done
 }
-rm -rf "$1"
+[ "$2" = keep ] || rm -rf "$1"
 """
 
 
@@ -68,6 +68,12 @@ class LocalServer:
         settings: Other settings of PostgreSQL.
         environment: Other variables of its environment.
         programs: The folder of `initdb` and `postgres`; by default the first of PATH, or else the newest installed.
+        folder: Where everything of it is, and stays when it ends; by default a new folder, which is removed. As root,
+            the user who runs it needs a way there.
+
+    Raises:
+        ExtraMissing: The server is not installed.
+        InvalidInput: The name of the folder is too long for the address of a Unix socket.
 
     Attributes:
         folder: Where everything of it is: `data`, the socket, `log`.
@@ -81,6 +87,7 @@ class LocalServer:
         settings: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         programs: Path | None = None,
+        folder: Path | None = None,
     ) -> None:
         found = programs or find_programs()
         if found is None:
@@ -92,12 +99,12 @@ class LocalServer:
         outer = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         self._environment = {**outer, "LC_ALL": "C", **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        base = tempfile.gettempdir()
-        self.folder = Path(tempfile.mkdtemp(prefix="treering-pg-", dir=base if len(base) < _ADDRESS_MAX else "/tmp"))
+        self._is_kept = folder is not None
+        self.folder = _new_folder() if folder is None else _folder_of(folder)
         self._as = _other_user()
         os.chown(self.folder, self._as.get("user", -1), self._as.get("group", -1))
         self._watch = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCH, "watch", str(self.folder)],
+            ["/bin/sh", "-c", _WATCH, "watch", str(self.folder), "keep" if self._is_kept else "remove"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -131,10 +138,10 @@ class LocalServer:
         self.close()
 
     def close(self) -> None:
-        """Stop the server, and remove its folder."""
+        """Stop the server, and remove its folder unless it was named."""
         if self.pid is not None:
             self.resume()
-            self.stop("immediate")
+            self.stop("fast" if self._is_kept else "immediate")
         assert self._watch.stdin is not None
         self._watch.stdin.close()
         self._watch.wait()
@@ -252,6 +259,19 @@ class LocalServer:
         except FileNotFoundError:
             return False
         return len(lines) > 7 and lines[0] == str(self.pid) and lines[7].strip() in ("ready", "standby")
+
+
+def _new_folder() -> Path:
+    base = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="treering-pg-", dir=base if len(base) < _ADDRESS_MAX else "/tmp"))
+
+
+def _folder_of(named: Path) -> Path:
+    folder = named.resolve()
+    if len(os.fsencode(folder)) > _ADDRESS_MAX:
+        raise InvalidInput(f"{folder}: its name is too long for the address of a Unix socket: name a shorter one")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def find_programs() -> Path | None:

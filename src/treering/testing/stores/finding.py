@@ -106,9 +106,14 @@ class FindingRows(StoreCase):
         assert [each.before for each in outdated] == [None] * 3
         assert [each.ref for each in finds.outdated(after=refs[0], limit=1)] == refs[1:2]
         assert [each.ref for each in finds.outdated([refs[2], self.ref("never")])] == refs[2:]
+        assert finds.find_current(RowQuery()) is None
         self.keep_all(finds, [self.columns(name) for name in "ab"])
         assert [each.ref for each in finds.outdated()] == refs[2:]
+        assert finds.find_current(RowQuery()) is None
+        assert finds.find_current(RowQuery(limit=0)) is None
+        assert finds.find_current(RowQuery(), refs[:2]) == finds.find(RowQuery())
         await writers["a"].append(line(2))
+        assert finds.find_current(RowQuery(), refs[:2]) is None
         [again] = finds.outdated(refs[:2])
         assert (again.ref, again.head) == (refs[0], writers["a"].head)
         assert again.before == self.kept_row(self.columns("a"), outdated[0].stamp)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
+from psycopg.rows import TupleRow
+
 from ....events.stores.base import Cursor, Ref, Stamp
 from ....events.stores.capabilities import KeptRow, KeptRows
 from ....events.stores.finding import FindsRows, Outdated, RowColumns, RowQuery, columns_of, looked_through
@@ -63,10 +65,22 @@ class Finder(FindsRows):
         """See `FindsRows.find`."""
         conditions = RowConditions(query)
         statement = self._statements.find(conditions.where, conditions.page())
+        return [*map(_row, self._found(statement, conditions.parameters))]
+
+    def find_current(self, query: RowQuery, refs: Collection[Ref] | None = None) -> list[KeptRow] | None:
+        """See `FindsRows.find_current`. One statement finds the rows and says whether all are current."""
+        conditions = RowConditions(query)
+        statement = self._statements.find_current(conditions.where, conditions.page(), among=refs is not None)
+        given = conditions.parameters if refs is None else conditions.parameters | {"refs": names_of(refs)}
+        rows = self._found(statement, given)
+        if rows[0][5] if rows else self.outdated(refs, limit=1):
+            return None
+        return [_row(row[:5]) for row in rows]
+
+    def _found(self, statement: bytes, parameters: Mapping[str, object]) -> list[TupleRow]:
         # The plan depends on the values, and on the limit most of all: none is kept for other ones.
         with self._connections.use() as connection:
-            rows = connection.execute(statement, conditions.parameters, binary=True, prepare=False)
-            return [*map(_row, rows)]
+            return connection.execute(statement, parameters, binary=True, prepare=False).fetchall()
 
     def count(self, query: RowQuery) -> Mapping[str, int]:
         """See `FindsRows.count`."""

@@ -17,6 +17,12 @@ _OUTDATED_AMONG = _OUTDATED.replace("where", "where l.ref = any(%(refs)s::text[]
 
 _FIND = "select r.ref, r.size, r.changed, r.identity, r.data from {s}.rows r where "
 
+_ANY_OUTDATED = "exists (select from {s}.logs l where l.stale and l.header is not null)"
+
+_FIND_CURRENT = _FIND.replace(" from", f", {_ANY_OUTDATED} from", 1)
+
+_FIND_CURRENT_AMONG = _FIND_CURRENT.replace("l.stale and", "l.ref = any(%(refs)s::text[]) and l.stale and")
+
 _COUNT = "select r.word, count(*) from {s}.rows r where "
 
 _ROWS = "select ref, size, changed, identity, data from {s}.rows"
@@ -110,6 +116,8 @@ class RowStatements:
         self.clear_current = of(_CLEAR_CURRENT)
         self.forget_current = of(_FORGET_CURRENT)
         self._find = of(_FIND)
+        self._find_current = of(_FIND_CURRENT)
+        self._find_current_among = of(_FIND_CURRENT_AMONG)
         self._count = of(_COUNT)
         names |= {text: name for name, text in vars(self).items()}
         self._names = names
@@ -122,6 +130,17 @@ class RowStatements:
             page: The place, the order, and how many.
         """
         return self._named("find", self._find + f"{where}{page}".encode())
+
+    def find_current(self, where: str, page: str, *, among: bool) -> bytes:
+        """Return the statement that finds rows, and says with each whether one is outdated.
+
+        Args:
+            where: The conditions.
+            page: The place, the order, and how many.
+            among: Whether only the rows of the logs `refs` count as outdated.
+        """
+        text = self._find_current_among if among else self._find_current
+        return self._named("find", text + f"{where}{page}".encode())
 
     def count(self, where: str) -> bytes:
         """Return the statement that counts rows under conditions, for each state."""

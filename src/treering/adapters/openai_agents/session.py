@@ -1,26 +1,16 @@
-"""Sessions for OpenAI's Agents SDK.
-
-    from agents import Agent, Runner
-    from treering.adapters.openai_agents import TreeringSession
-
-    session = TreeringSession("support-42", "~/sessions")
-    await Runner.run(agent, "Where is my parcel?", session=session)
-
-An item is one message; see `treering.adapters.responses`. What the SDK takes back (`pop_item`, when a turn failed) and
-clears stays in the tree, on a branch of its own. It needs the extra `openai-agents`.
-"""
+"""A session of the Agents SDK: the items of one conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ..actors.host.host import SessionHost
-from ..actors.session.session import Session
-from ..events.errors import ExtraMissing
-from ..projections.context import ContextMessage
-from .hosting import Hosting, HostOrRoot
-from .responses import items_of, message_of
+from ...actors.host.host import SessionHost
+from ...actors.session.session import Session
+from ...events.errors import ExtraMissing
+from ...events.providers.responses import items_of, message_of
+from ...projections.context import ContextMessage
+from ..hosting import Hosting, HostOrRoot
 
 try:
     from agents.memory import SessionSettings
@@ -32,8 +22,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
-
-__all__ = ["TreeringSession"]
 
 T = TypeVar("T")
 
@@ -75,16 +63,10 @@ class TreeringSession:
         Raises:
             TreeringError: The session cannot be read; see `SessionHost.get_or_create`.
         """
-        most = resolve_session_limit(limit, self.session_settings)
+        most = self._most(limit)
 
         async def read(session: Session) -> list[TResponseInputItem]:
-            found: list[TResponseInputItem] = []
-            for each in reversed((await session.context()).messages):
-                if most is not None and len(found) >= most:
-                    break
-                found += reversed(_items(each))
-            found.reverse()
-            return found if most is None else found[max(0, len(found) - most) :]
+            return latest((await session.context()).messages, most)
 
         return await self._with_session(read)
 
@@ -133,11 +115,25 @@ class TreeringSession:
         """
         await self._with_session(lambda session: session.reset_leaf())
 
+    def _most(self, limit: int | None) -> int | None:
+        return resolve_session_limit(limit, self.session_settings)
+
     async def _with_session(self, work: Callable[[Session], Awaitable[T]]) -> T:
         async def run(host: SessionHost) -> T:
             return await work(await host.get_or_create(self.session_id))
 
         return await self._hosting.run(run)
+
+
+def latest(messages: Sequence[ContextMessage], most: int | None) -> list[TResponseInputItem]:
+    """Return the items of messages, or only so many of the last ones."""
+    found: list[TResponseInputItem] = []
+    for each in reversed(messages):
+        if most is not None and len(found) >= most:
+            break
+        found += reversed(_items(each))
+    found.reverse()
+    return found if most is None else found[max(0, len(found) - most) :]
 
 
 def _items(message: ContextMessage) -> list[TResponseInputItem]:

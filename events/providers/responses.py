@@ -18,7 +18,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ..events.content import (
+from ..content import (
     Content,
     ImagePart,
     TextPart,
@@ -31,9 +31,9 @@ from ..events.content import (
     text,
     tool_result,
 )
-from ..events.entries import Message
-from ..events.json_values import JSON, json_object, raw_object
-from ..events.providers.common import image_at, url_of
+from ..entries import Message
+from ..json_values import JSON, json_object, raw_object
+from .common import image_at, url_of
 
 Item: TypeAlias = dict[str, JSON]
 """An item, decoded."""
@@ -132,11 +132,17 @@ def _input(item: Item, kind: str) -> Raw:
     """Return the arguments of a call as a JSON object; those that are none stand in one."""
     value = item.get(_CALLS.get(kind, ""), item.get("action", item.get("operation", item.get("arguments"))))
     if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value)
-        except ValueError:
-            value = {"input": value}
-    return raw_object(value if isinstance(value, dict) else {} if value is None else {"input": value}, "the arguments")
+        value = _decoded_text(value)
+    given: dict[str, JSON] = {} if value is None else value if isinstance(value, dict) else {"input": value}
+    return raw_object(given, "the arguments")
+
+
+def _decoded_text(words: str) -> JSON:
+    try:
+        value: JSON = msgspec.json.decode(words)
+    except ValueError:
+        return words
+    return value
 
 
 def _output(item: Item, call_id: str) -> Message:
@@ -210,13 +216,13 @@ def _base(message: Message, form: str) -> Item:
     if form == "plain" or "content" not in base:
         return base
     if form == "item":
-        return base | {"type": "message"}
+        return {**base, "type": "message"}
     texts = [part.text.content for part in message.content if isinstance(part, TextPart)]
     if form == "input":
-        return base | {"content": _inputs(message.content)}
+        return {**base, "content": _inputs(message.content)}
     logged: Item = {"logprobs": []} if form == "logged" else {}
     parts: list[JSON] = [{"type": "output_text", "text": words, **_ANNOTATED, **logged} for words in texts]
-    return base | {"type": "message", "status": "completed", "content": parts}
+    return {**base, "type": "message", "status": "completed", "content": parts}
 
 
 def _residue(item: Item, message: Message, form: str) -> Item:
