@@ -29,7 +29,7 @@ from ...events.kinds import Kind
 from ...events.stores.base import Ref
 from ...formats.base import ForeignSession
 from ...formats.chain import derived_id
-from ...formats.handing_over.marks import Mark, mark_in
+from ...formats.handing_over.base import Mark, mark_in
 from ...formats.handing_over.targets import target_names
 from ...formats.walk import Found
 from .existing import LogFinder, load_log

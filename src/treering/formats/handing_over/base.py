@@ -19,7 +19,9 @@ from msgspec import Struct
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, ToolUse
 from ...events.findings import NotHeld
 from ...events.texts import one_line
-from ..values import Object
+from ..json_lines import decoded
+from ..opening import opened
+from ..values import Object, as_object, as_text
 
 MARK = "treering"
 """The field that names the session which a file comes from."""
@@ -27,6 +29,7 @@ MARK = "treering"
 Role: TypeAlias = Literal["user", "assistant", "tool"]
 
 _SHOWN_CHARS = 80
+_LINE_MAX = 64 * 1024 * 1024
 
 
 class Said(Struct, frozen=True):
@@ -170,3 +173,31 @@ def address_of(part: ImagePart) -> str:
 def failed_text(output: str) -> str:
     """Return the text of a failed call, for programs whose results have no mark of a failure."""
     return f"(The call failed.)\n{output}" if output.strip() else "(The call failed.)"
+
+
+class Mark(Struct, frozen=True):
+    """What a file says of where it comes from.
+
+    Attributes:
+        session: The session that was handed over.
+        id: The program's session that it became.
+    """
+
+    session: str
+    id: str
+
+
+def mark_in(path: Path, own_id: str) -> Mark | None:
+    """Return the mark in the first line of a file; None if it has none, or if the mark is that of another file.
+
+    Args:
+        path: The file, or a folder, which has no mark.
+        own_id: The id of the program's session in the file; a copy under another id is another session.
+    """
+    if path.is_dir():
+        return None
+    with opened(path) as file:
+        line = file.readline(_LINE_MAX)
+    fields = as_object(as_object(decoded(line)).get(MARK)) if MARK.encode() in line else {}
+    found = Mark(as_text(fields.get("session")), as_text(fields.get("id")))
+    return found if found.session and found.id == own_id else None
