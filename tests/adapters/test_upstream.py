@@ -1,4 +1,7 @@
-"""The frameworks' own tests over treering, from their source distributions, each in an environment of its own."""
+"""Frameworks in environments of their own: the tests of their source distributions over treering, or our own.
+
+The dependencies of frameworks clash, so our tests of most of them skip where the others run, and run here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .environments import environment, lenient, sources
+from .environments import PROJECT, environment, lenient, sources
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1200)]
 
@@ -107,10 +110,25 @@ def check(python: Path, left_out: Sequence[str], files: Sequence[str], *, passes
     assert passed >= passes_at_least
 
 
-def run(python: Path, folder: Path, plugin: str, *arguments: str) -> tuple[int, int]:
-    """Run a framework's tests with a plugin of ours, and return how many passed, and how many did not."""
+ADK = {"lowest": "google-adk==2.10.0", "tested": "google-adk==2.13.0", "newest": "google-adk"}
+FOR_OUR_TESTS = ("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop")
+
+
+@pytest.mark.feature("A-12", "A-13", "A-14", "A-15", "A-23")
+@pytest.mark.parametrize("release", ADK)
+def test_the_agent_development_kit(release: str) -> None:
+    python = environment(f"adk-{release}", ADK[release], *FOR_OUR_TESTS)
+    passed, failed = run(python, PROJECT, None, "tests/adapters/test_adk.py", "tests/adapters/test_adk_sessions.py")
+    assert failed == 0
+    assert passed >= 98
+    assert run(python, PROJECT, None, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md") == (1, 0)
+
+
+def run(python: Path, folder: Path, plugin: str | None, *arguments: str) -> tuple[int, int]:
+    """Run tests, perhaps with a plugin of ours, and return how many passed, and how many did not."""
     path = os.pathsep.join((str(Path(__file__).parent / "upstream"), str(folder)))
-    command = [str(python), "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider", *arguments]
+    more = () if plugin is None else ("-p", plugin)
+    command = [str(python), "-m", "pytest", "-q", *more, "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(
         command, cwd=folder, env=lenient(PYTHONPATH=path), check=False, capture_output=True, text=True
     )

@@ -38,6 +38,7 @@ EXTRAS = {
     "agents": "adapters.openai_agents",
     "bpe_openai": "ExactTokenizer",
     "claude_agent_sdk": "adapters.claude_agent_sdk",
+    "google.adk": "adapters.adk",
     "langgraph": "adapters.langgraph",
     "openai": "OpenAIModel",
 }
@@ -210,7 +211,11 @@ async def names_for_samples() -> AsyncGenerator[dict[str, Any]]:
 def has_its_extras(sample: Sample) -> bool:
     from importlib.util import find_spec
 
-    return all(find_spec(package) is not None for package, sign in EXTRAS.items() if sign in sample.code)
+    def is_there(package: str) -> bool:
+        above, _, _ = package.rpartition(".")
+        return (not above or is_there(above)) and find_spec(package) is not None
+
+    return all(is_there(package) for package, sign in EXTRAS.items() if sign in sample.code)
 
 
 async def run(code: CodeType, page: dict[str, Any]) -> None:
