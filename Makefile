@@ -66,7 +66,7 @@ bench-full: $(READY) ## the same at full scale, with every peer and charts; take
 
 soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to continue
 	$(BIN)/python -m tests.soak --scale $(or $(SOAK),1) $(if $(RESUME),--resume)
-	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m soak
+	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m 'soak or hypothesis'
 
 clean: ## remove what the other targets created
 	rm -rf .venv .node .frameworks .bench .mutants .soak .screenshots .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
