@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..routing import RouteTable
 from . import (
+    ag_ui,
     contexts,
     conversations,
     entries,
@@ -39,6 +40,7 @@ ROUTES = RouteTable(
         *gathering.routes.all,
         *conversations.routes.all,
         *mcp.routes.all,
+        *ag_ui.routes.all,
         *viewer.routes.all,
     ]
 )
