@@ -29,12 +29,12 @@ class Tried(NamedTuple):
 
 TRIED = {
     "openai-agents": Tried(
-        ("openai-agents==0.7.0",),
+        ("openai-agents==0.8.0", "openai==2.16.0"),  # a client of its time: later ones break its own usage
         ("openai-agents",),
         ("test_openai_agents.py", "test_openai_branches.py", "test_openai_conversations.py"),
     ),
     "langgraph-checkpoint": Tried(
-        ("langgraph-checkpoint==4.0.0", "langgraph>=1,<2", "langgraph-checkpoint-conformance"),
+        ("langgraph-checkpoint==4.3.0", "langgraph>=1,<2", "langgraph-checkpoint-conformance"),
         ("langgraph-checkpoint", "langgraph", "langgraph-checkpoint-conformance"),
         ("test_langgraph.py",),
     ),
@@ -70,7 +70,7 @@ def test_an_adapter_with_a_release(package: str, which: str) -> None:
     )
     last = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert re.search(r"\d\d passed", last), last
+    assert re.search(r"\d+ passed", last), last
     assert "skipped" not in last
 
 
