@@ -6,6 +6,7 @@ BIN := .venv/bin
 PYTHONS := .venv/pythons
 RUNS := .venv/runs
 READY := .venv/ready
+NODE := .frameworks/node/ready
 PIP := $(BIN)/pip install -qq --disable-pip-version-check
 
 # Tests start hundreds of processes. Without cached bytecode each of them compiles the library anew, which takes as long
@@ -31,8 +32,8 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
 
-interop: $(READY) ## run the frameworks' own tests and others' clients, in environments that it makes in .frameworks/
-	$(BIN)/pytest -q -m interop tests/adapters tests/mcp
+interop: $(READY) $(NODE) ## run the frameworks' own tests and others' clients, in environments that it makes in .frameworks/
+	$(BIN)/pytest -q -m interop tests/adapters tests/mcp tests/server
 
 browser: $(READY) ## open the viewer in Chromium and look at what it shows and does
 	$(BIN)/pytest -q -m browser -n 2 --dist loadfile tests/viewer
@@ -80,6 +81,12 @@ $(RUNS): pyproject.toml
 $(READY): $(RUNS)
 	@echo 'installing development dependencies' >&2
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(NODE): Makefile
+	@mkdir -p $(@D)
+	@if command -v npm >/dev/null; then npm install --silent --no-save --prefix $(@D) @ag-ui/client@1.0.0; \
+		else echo 'npm is not installed, so no page is tried out' >&2; fi
 	@touch $@
 
 $(PYTHONS)/%/ready: pyproject.toml

@@ -6,6 +6,7 @@ the strategies of the given builder.
 
 from __future__ import annotations
 
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from ...events.entries import MessageEntry
@@ -15,6 +16,7 @@ from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_b
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.report import (
     ContextInput,
+    ContextItem,
     ContextReport,
     HiddenRange,
     hidden_range,
@@ -26,6 +28,9 @@ from ...projections.context_edits import edits_on, last_edits
 from ..log.open_log import OpenLog
 from .fitting import Fitting, built_from, checked_builder
 from .reading import read_log
+
+_AT_ONCE = 200
+"""How many messages are accounted for before the event loop serves everything else."""
 
 
 class Explaining(Fitting):
@@ -84,7 +89,11 @@ async def _report(
     entries = await log.entries_in(wanted)
     edits = last_edits(index, await log.entries_in(edits_on(index, leaf)))
     given = ContextInput(await log.context(leaf), entries, edits, source, index.find)
-    items = items_of(given, result, builder.tokenizer)
+    items: list[ContextItem] = []
+    for item in items_of(given, result, builder.tokenizer):
+        items.append(item)
+        if not len(items) % _AT_ONCE:
+            await checkpoint()  # a path of 100,000 messages takes seconds
     answer = (await log.entries_at([seq]))[seq] if is_answer else None
     return ContextReport(
         index.ids[seq] if seq else None,
@@ -95,7 +104,7 @@ async def _report(
         result.tokens_used,
         parts_of(items, budget, result.tokens_used, window),
         await _hidden(log, leaf, first),
-        items,
+        tuple(items),
         result.failures,
         given.context.warnings,
         answer.message.usage if isinstance(answer, MessageEntry) else None,

@@ -165,9 +165,9 @@ class ContextInput(Struct, frozen=True):
     seq_of: Callable[[str], int]
 
 
-def items_of(given: ContextInput, result: ContextBuildResult, tokenizer: Tokenizer) -> tuple[ContextItem, ...]:
-    """Return what became of each message, in the order of the request."""
-    return tuple(_Account(given, result, tokenizer).items())
+def items_of(given: ContextInput, result: ContextBuildResult, tokenizer: Tokenizer) -> Iterator[ContextItem]:
+    """Yield what became of each message, in the order of the request."""
+    return _Account(given, result, tokenizer).items()
 
 
 def parts_of(items: Iterable[ContextItem], budget: ContextBudget, tokens: int, window: int | None) -> PartTokens:
@@ -224,10 +224,12 @@ class _Account:
                 places[_key(original.shown)].append(place)
         sent = [(each, places[_key(each)].popleft() if places[_key(each)] else -1) for each in self._result.messages]
         present = {place for _, place in sent if place >= 0}
+        # What was made stands for the absent messages before the next one that is sent.
+        nexts = [len(self._originals)]
+        for _, place in reversed(sent):
+            nexts.append(place if place >= 0 else nexts[-1])
         done = 0
-        for number, (each, place) in enumerate(sent):
-            # What was made stands for the absent messages before the next one that is sent.
-            ahead = next((other for _, other in sent[number:] if other >= 0), len(self._originals))
+        for (each, place), ahead in zip(sent, reversed(nexts), strict=False):
             for absent in range(done, ahead):
                 if absent not in present:
                     yield self._absent(self._originals[absent])
@@ -242,6 +244,7 @@ class _Account:
         fate, reason = self._fate_of_sent(each, original)
         entry = None if original is None else original.entry
         is_own = original is not None and original.message.content == message.content
+        tokens = message_tokens(message, self._tokenizer)
         return ContextItem(
             each.entry_id,
             self._given.seq_of(each.entry_id) if each.entry_id else 0,
@@ -249,11 +252,16 @@ class _Account:
             _part(each),
             fate,
             reason,
-            message_tokens(message, self._tokenizer),
-            0 if original is None else message_tokens(original.message, self._tokenizer),
+            tokens,
+            self._tokens_of(original, message, tokens),
             words_of(message),
             None if is_own and not isinstance(entry, CompactionEntry) else message.content,
         )
+
+    def _tokens_of(self, original: _Original | None, message: Message, tokens: int) -> int:
+        if original is None:
+            return 0
+        return tokens if original.message is message else message_tokens(original.message, self._tokenizer)
 
     def _fate_of_sent(self, each: ContextMessage, original: _Original | None) -> tuple[Fate, str]:
         if not each.entry_id:

@@ -24,6 +24,8 @@ KEPT = {"native", "pi", "omp"}
 
 CUTS = 4
 FLIPS = 4
+SHORT = 4
+"""One of so many damaged copies of a sample is imported by `make test`, and each by `make soak`."""
 SIZE_MAX = 48 * 1024
 """Longer files are first truncated to this size: their many lines are alike."""
 
@@ -71,8 +73,8 @@ async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     return fn(*args)
 
 
-async def import_damaged_copies(sample: Path, root: Path) -> None:
-    """Import copies of a sample, each with one damaged file."""
+async def import_damaged_copies(sample: Path, root: Path, every: int) -> None:
+    """Import one of so many copies of a sample, each with one damaged file."""
     source = root / sample.name
     copy(sample, source)
     files = sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
@@ -81,7 +83,7 @@ async def import_damaged_copies(sample: Path, root: Path) -> None:
         for at, file in enumerate(files):
             whole = file.read_bytes()
             for number, (what, data) in enumerate(damaged_copies(whole[:SIZE_MAX], Random(file.name))):
-                if number % len(files) == at % len(files):
+                if (number - at) % max(every, len(files)) == 0:
                     file.write_bytes(data)
                     reports = await outcome(host, source, f"{file.name}: {what}")
                     taken += len(reports) > 0
@@ -119,15 +121,18 @@ async def outcome(host: SessionHost, source: Path, what: str) -> list[ImportRepo
     return reports
 
 
-@pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
+EVERY = [SHORT, pytest.param(1, marks=pytest.mark.soak)]
+
+
+@pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("sample", [each for each in samples() if each.is_own], ids=lambda each: str(each.path))
-async def test_damaged_own_samples_are_imported_or_refused(sample: Sample, tmp_path: Path) -> None:
-    await import_damaged_copies(sample.where(), tmp_path / "copy")
+async def test_damaged_own_samples_are_imported_or_refused(sample: Sample, every: int, tmp_path: Path) -> None:
+    await import_damaged_copies(sample.where(), tmp_path / "copy", every)
 
 
-@pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
+@pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("sample", [each for each in samples() if not each.is_own], ids=lambda each: str(each.path))
 async def test_damaged_real_files_are_imported_or_refused(
-    sample: Sample, tmp_path: Path, shared_fixtures: Path
+    sample: Sample, every: int, tmp_path: Path, shared_fixtures: Path
 ) -> None:
-    await import_damaged_copies(sample.where(shared_fixtures), tmp_path / "copy")
+    await import_damaged_copies(sample.where(shared_fixtures), tmp_path / "copy", every)

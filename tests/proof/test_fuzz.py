@@ -11,7 +11,7 @@ from .fuzzing import READERS, WORST, check_session_file, prove_seed
 
 @pytest.mark.parametrize("at", range(len(READERS)), ids=READERS)
 def test_a_damaged_input_is_read_or_refused_and_loses_no_line(at: int, tally: Counter[str]) -> None:
-    for turn in range(20):
+    for turn in range(10):
         prove_seed(turn * len(READERS) + at, tally)
 
 

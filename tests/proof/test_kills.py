@@ -97,4 +97,4 @@ def prove_seed(seed: int, tally: Counter[str]) -> None:
 def test_acknowledged_entries_survive_a_killed_process(
     durability: Durability, tmp_path: Path, tally: Counter[str]
 ) -> None:
-    kill_often(tmp_path, durability, 15, tally)
+    kill_often(tmp_path, durability, 8, tally)

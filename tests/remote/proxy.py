@@ -48,7 +48,7 @@ class CuttingProxy:
     async def _serve(self, client: SocketStream) -> None:
         async with client:
             with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                request = await _message(client)
+                request = await message_of(client)
                 fate = self._fate(request)
                 self.fates[fate] += 1
                 if fate != "unsent":
@@ -61,14 +61,14 @@ class CuttingProxy:
                 for _ in range(FATES.index(fate)):  # a stream is cut after some of its chunks
                     await client.send(await server.receive())
                 return
-            reply = await _message(server)
+            reply = await message_of(server)
         if fate == "torn":
             await client.send(reply[: len(reply) // 2])
         elif fate == "answered":
             await client.send(reply)
 
 
-async def _message(stream: SocketStream) -> bytes:
+async def message_of(stream: SocketStream) -> bytes:
     """Receive one request or reply; of a stream of events, the head."""
     data = b""
     while b"\r\n\r\n" not in data:

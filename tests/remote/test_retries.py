@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 from anyio.abc import SocketStream
-from tests.remote.proxy import FATES, CuttingProxy
+from tests.remote.proxy import FATES, CuttingProxy, message_of
 from tests.server.conftest import Client
 
 from treering import SessionHost
 from treering.entries import Label, Message, MessageEntry
-from treering.errors import SessionExists, SessionNotFound
+from treering.errors import AppendInDoubt, SessionExists, SessionNotFound
 from treering.remote import RemoteHost
 
 ROUNDS = 2
@@ -128,3 +129,38 @@ async def test_a_subscription_goes_on_where_its_stream_was_cut(local: SessionHos
                         entry = await anext(entries)
                         assert entry.id == ids[entries.cursor.seq - 1]  # type: ignore[union-attr]
     assert proxy.fates.total() > 5
+
+
+class ClosingProxy(CuttingProxy):
+    """Answers one request over each connection, and closes it when the second one comes, as a server that had just
+    begun to close it; or when the first one comes, if it is told to."""
+
+    closes_at_once = False
+    closed = 0
+
+    async def _serve(self, client: SocketStream) -> None:
+        async with client:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                if self.closes_at_once:
+                    await client.receive()
+                else:
+                    await self._pass_on(client, await message_of(client), "answered")
+                    await client.receive()
+                self.closed += 1
+
+
+async def test_a_kept_connection_that_the_server_closed_leaves_no_doubt(local: SessionHost, server: Client) -> None:
+    proxy = ClosingProxy(server.address)
+    own = await local.create("main")
+    await own.append_message("user", "begin")
+    async with proxy.running(), RemoteHost(proxy.url, retry_for_s=0) as remote:
+        session = await remote.load("main")
+        ids = [await session.append_message("user", f"{number}") for number in range(5)]
+        assert own.path()[1:] == ids
+        assert proxy.closed >= 5
+        proxy.closes_at_once = True
+        proxy.closed = 0
+        with pytest.raises(AppendInDoubt):  # a new connection that is cut says nothing of what was done
+            await session.append_message("user", "lost")
+        assert proxy.closed == 2  # the kept one and a new one
+        assert own.path()[1:] == ids

@@ -122,6 +122,17 @@ async def test_the_report_of_a_context_is_that_of_the_library(client: Client, ho
     await client.ask("GET", f"{url}?entry=nobody", status=404)
     assert (await client.ask("GET", f"{url}?window=20", status=422))["error"] == "ContextOverflow"
 
+    # a part of the messages, by default the last ones, with the figures of all
+    part = await client.ask("GET", f"{query}&limit=2")
+    assert part["start"] == len(report["items"]) - 2
+    assert part["report"] == {**report, "items": report["items"][-2:]}
+    fates = [item["fate"] for item in report["items"]]
+    assert part["counts"] == {fate: fates.count(fate) for fate in ("sent", "masked", "summarized", "cut")}
+    part = await client.ask("GET", f"{query}&start=1&limit=2")
+    assert (part["start"], part["report"]["items"]) == (1, report["items"][1:3])
+    assert (await client.ask("GET", f"{query}&start=1000"))["report"]["items"] == []
+    await client.ask("GET", f"{query}&limit=0", status=400)
+
 
 async def test_a_tree_comes_in_columns_with_the_words_of_the_entries_in_view(client: Client, host: SessionHost) -> None:
     ids = await filled(client, host)

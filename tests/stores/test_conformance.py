@@ -73,15 +73,6 @@ class TestFileStore(StoreSuite):
 
 
 @pytest.mark.feature("X-29")
-class TestGroupStore(TestFileStore):
-    async def make_store(self) -> Store:
-        return FileStore(self.folder, durability="group")
-
-    async def another_host(self, store: Store) -> Store:
-        return FileStore(self.folder, durability="group")
-
-
-@pytest.mark.feature("X-29")
 def test_the_suite_fails_for_each_broken_store_and_passes_for_a_sound_one(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     chosen = [f"{BROKEN}::TestSound", *(f"{BROKEN}::Test{store}::{test}" for store, test in CAUGHT_BY.items())]

@@ -27,6 +27,7 @@ from treering.testing.disks import Fault, FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, line, lines
 
+from ..sampling import some_of
 from .logs import PI_HEADER, append_to, header_for, own
 
 T = TypeVar("T")
@@ -226,7 +227,9 @@ CASES = list(product(STORIES, ["", *MISFORTUNES]))
 
 
 @pytest.mark.feature("U-2", "U-6")
-@pytest.mark.parametrize(("story", "misfortune"), CASES, ids=lambda each: each if isinstance(each, str) else each[:2])
+@pytest.mark.parametrize(
+    ("story", "misfortune"), some_of(CASES, 4), ids=lambda each: each if isinstance(each, str) else each[:2]
+)
 async def test_after_any_failing_call_the_owner_is_told_and_no_acknowledged_line_is_lost_or_doubled(
     story: tuple[str, Durability, Writes], misfortune: str
 ) -> None:
@@ -328,7 +331,7 @@ async def put_answers(before: str, durability: Durability) -> str:
     return format_answers(f"a log is put in place of {before}, {durability}", told)
 
 
-@pytest.mark.parametrize(("before", "durability"), PUTS)
+@pytest.mark.parametrize(("before", "durability"), some_of(PUTS, 4))
 async def test_after_any_failing_call_a_replaced_log_is_the_old_one_or_the_new_one(
     before: str, durability: Durability
 ) -> None:

@@ -143,10 +143,17 @@ async def test_a_long_request_is_shown_in_pieces_and_an_unknown_window_is_said(
     await expect(page.get_by_text("window unknown")).to_be_visible()
     assert await page.evaluate("document.querySelectorAll('*').length") < 4_000
     items = page.locator(".saw-item")
-    shown = await items.count()
+    await expect(items).to_have_count(300)
     await expect(items.last).to_contain_text("And now?")
-    await page.get_by_role("button", name=re.compile("messages between")).click()
-    await expect(items).to_have_count(shown + 400)
+    everything = (await session.context_report(last)).items
+    await expect(page.locator(".saw-title")).to_contain_text(f"of {len(everything):,} messages sent")
+    await page.get_by_role("button", name=re.compile("messages before")).click()
+    await expect(items).to_have_count(600)
+    await page.get_by_role("button", name="Show the first 40").click()
+    await expect(items).to_have_count(640)
+    for place, item in ((0, everything[0]), (39, everything[39]), (40, everything[-600]), (639, everything[-1])):
+        await expect(items.nth(place).locator(".saw-text")).to_contain_text(item.text[:20])
+    await expect(page.get_by_role("button", name=re.compile("messages between"))).to_be_visible()
     empty = await host.create("empty")
     first = await empty.append_message("assistant", "Hello, whoever you are.")
     await page.goto(f"{site.url}s/empty/saw/{first}")

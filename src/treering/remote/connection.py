@@ -2,7 +2,8 @@
 
 Every request of a remote host is safe to repeat: reads change nothing, appends and copies carry the caller's id, and
 all others set a state. So whatever was lost on the way (the request, its reply, or the server itself for a while) is
-asked for again, until an answer comes or `retry_for_s` have passed.
+asked for again, until an answer comes or `retry_for_s` have passed. A connection that was kept from an earlier request
+may have been closed by the server meanwhile: what it cuts off is sent again at once, over another one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from itertools import count
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -56,7 +56,26 @@ RECONNECT_MAX_S = 30.0
 _PAUSE_S = 0.05
 _GATEWAY = frozenset({502, 503, 504})
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_KEPT_MAX = 64
+_CUT = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 _BODY_SHOWN = 200
+
+
+class _Way:
+    """Learns whether a request had a new connection, or one that was kept from an earlier request.
+
+    Attributes:
+        is_new: Whether it was a new one.
+        extensions: What tells this object; see httpx2.
+    """
+
+    def __init__(self) -> None:
+        self.is_new = False
+        self.extensions = {"trace": self._note}
+
+    async def _note(self, event: str, _: Mapping[str, object]) -> None:
+        if event.startswith("connection.connect"):
+            self.is_new = True
 
 
 class Connection:
@@ -127,8 +146,10 @@ class Connection:
             Unavailable: No answer came.
         """
 
-        async def once() -> httpx2.Response:
-            reply = await self._http.request(verb, path, params=query, content=body, headers=headers)
+        async def once(way: _Way) -> httpx2.Response:
+            reply = await self._http.request(
+                verb, path, params=query, content=body, headers=headers, extensions=way.extensions
+            )
             if not reply.is_success:
                 raise error_of_reply(reply)
             return reply
@@ -149,8 +170,8 @@ class Connection:
             TreeringError: See `answer`.
         """
 
-        async def once() -> T:
-            async with self._http.stream("GET", path, params=query) as reply:
+        async def once(way: _Way) -> T:
+            async with self._http.stream("GET", path, params=query, extensions=way.extensions) as reply:
                 if not reply.is_success:
                     await reply.aread()
                     raise error_of_reply(reply)
@@ -158,7 +179,7 @@ class Connection:
 
         return await self._answered(once, in_doubt=False)
 
-    async def _answered(self, once: Callable[[], Awaitable[T]], *, in_doubt: bool) -> T:
+    async def _answered(self, once: Callable[[_Way], Awaitable[T]], *, in_doubt: bool) -> T:
         """Return the answer to a request, sent again until there is one.
 
         Args:
@@ -167,20 +188,25 @@ class Connection:
         """
         until = anyio.current_time() + self._retry_for_s
         may_be_done = False
-        for attempt in count():
+        attempt = closed = 0
+        while True:
             pause_s = random.uniform(0, min(PAUSE_MAX_S, _PAUSE_S * (2**attempt - 1)))
+            way = _Way()
             try:
-                return await once()
+                return await once(way)
             except (Unavailable, TooMany) as refusal:
                 error: TreeringError = refusal
                 pause_s += min(refusal.retry_after_s, RECONNECT_MAX_S) if isinstance(refusal, TooMany) else 0
             except httpx2.TransportError as failure:
                 may_be_done = may_be_done or not isinstance(failure, _UNSENT)
+                if isinstance(failure, _CUT) and not way.is_new and closed < _KEPT_MAX:
+                    closed += 1
+                    continue  # over another one
                 error = self._unanswered(failure, in_doubt=in_doubt and may_be_done)
             if anyio.current_time() + pause_s > until:
                 raise error
             await anyio.sleep(pause_s)
-        raise AssertionError("counting does not end")
+            attempt += 1
 
     def _unanswered(self, failure: Exception, *, in_doubt: bool) -> TreeringError:
         said = str(failure) or type(failure).__name__
@@ -300,5 +326,5 @@ def _client(url: str, token: str | None) -> httpx2.AsyncClient:
         headers=headers,
         transport=transport,
         timeout=httpx2.Timeout(ANSWER_FOR_S, connect=CONNECT_FOR_S, pool=None),
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT_MAX),
     )

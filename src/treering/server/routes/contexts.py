@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import get_args
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -10,11 +12,12 @@ from msgspec.structs import replace
 from ...actors.session.session import Session
 from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, StrategyFailure
-from ...projections.building.report import ContextReport
+from ...projections.building.report import ContextReport, Fate
 from ...projections.context import Context, ContextMessage
 from ...projections.stats import SessionStats
 from ...projections.usage import UsageProjection, UsageTotals
-from ..http.fields import Count, Name, Tokens
+from ..http.fields import Count, Limit, Name, Tokens
+from ..http.pages import check_limit
 from ..preconditions import append_options, state_tag
 from ..routing import Call, Nothing, ReadQuery, Routes
 from .tree import Written, written
@@ -78,6 +81,8 @@ class ReportQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         reserve_for_response: Tokens to keep free for the answer; by default a quarter of the window.
         system_tokens: The tokens of a system prompt that is not part of the session.
         tool_tokens: The tokens of the definitions of the tools.
+        start: Which of the messages to begin with, from 0; by default the one with which the last `limit` begin.
+        limit: How many messages to tell of.
     """
 
     entry: Name | None = None
@@ -85,12 +90,32 @@ class ReportQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reserve_for_response: Count | None = None
     system_tokens: Count = 0
     tool_tokens: Count = 0
+    start: Count | None = None
+    limit: Limit = 300
+
+
+class Fates(Struct, frozen=True):
+    """How many messages of a report have each fate; see `ContextItem`."""
+
+    sent: int
+    masked: int
+    summarized: int
+    cut: int
 
 
 class ReportReply(Struct, frozen=True):
-    """What a model saw at an entry, and the end of the log."""
+    """What a model saw at an entry, and the end of the log.
+
+    Attributes:
+        report: The report, with some of its items.
+        start: Which of the items the first of these is, from 0.
+        counts: How many of all items have each fate.
+        cursor: The end of the log.
+    """
 
     report: ContextReport
+    start: int
+    counts: Fates
     cursor: str
 
 
@@ -167,9 +192,18 @@ async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
 async def report_context(call: Call[ReportQuery, None]) -> ReportReply:
     """Tell what a model saw at an entry: what was sent, masked, summarized or cut, and the tokens of each part."""
     session, query = await call.reading(), call.query
+    check_limit(query.limit, call.service.limits.page_max)
     call.unless_known(f"{state_tag(session)}/{quote(repr(query))}")
     report = await session.context_report(query.entry, budget=_budget(session, query))
-    return ReportReply(report, str(session.cursor))
+    items = report.items
+    start = max(0, len(items) - query.limit) if query.start is None else min(query.start, len(items))
+    counts = Counter(item.fate for item in items)
+    return ReportReply(
+        replace(report, items=items[start : start + query.limit]),
+        start,
+        Fates(**{fate: counts[fate] for fate in get_args(Fate)}),
+        str(session.cursor),
+    )
 
 
 def _budget(session: Session, query: ReportQuery) -> ContextBudget:

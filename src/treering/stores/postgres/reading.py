@@ -11,7 +11,6 @@ from ...events.errors import InvalidInput, LogReplaced, SessionNotFound
 from ...events.stores.base import Blob, BlobKind, Cursor, LogInfo, Opening, Page, Ref
 from .connections import Connections
 from .owning import history_of
-from .schema import Connection
 from .statements import Statements
 
 PAGE_BYTES = 2 * 1024 * 1024
@@ -48,6 +47,7 @@ class Reader:
     def read(self, ref: Ref, generation: str, after: int, through: int | None) -> Page:
         """See `Store.read`."""
         wanted = {
+            "ref": ref,
             "history": history_of(generation, self._connections.restored),
             "after": after,
             "through": _SEQ_MAX if through is None else through,
@@ -55,27 +55,18 @@ class Reader:
             "bytes": PAGE_BYTES,
         }
 
-        def look(connection: Connection) -> tuple[list[bytes], int]:
-            with connection.pipeline():
-                cursor = connection.execute(self._statements.read, wanted, binary=True)
-                end = self._end(connection, ref, generation)  # after the lines, which then are those of this history
-                return [line for (line,) in cursor], end
-
-        lines, end = self._connections.ask(look)
-        end = end if through is None else min(end, through)
+        rows = self._rows(self._statements.read, wanted)
+        self._check(ref, generation, rows)
+        lines = [line for _, _, line in rows if line is not None]
+        end = int(rows[0][1]) if through is None else min(int(rows[0][1]), through)
         return Page(after + 1, lines, after + len(lines) < end)
 
     def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """See `Store.bodies`."""
-        wanted = {"history": history_of(generation, self._connections.restored), "seqs": list(seqs)}
-
-        def look(connection: Connection) -> dict[int, bytes]:
-            with connection.pipeline():
-                cursor = connection.execute(self._statements.bodies, wanted, binary=True)
-                self._end(connection, ref, generation)
-                return dict(cursor.fetchall())
-
-        found = self._connections.ask(look)
+        wanted = {"ref": ref, "history": history_of(generation, self._connections.restored), "seqs": list(seqs)}
+        rows = self._rows(self._statements.bodies, wanted)
+        self._check(ref, generation, rows)
+        found = {seq: line for _, seq, line in rows if seq is not None}
         if any(seq not in found for seq in seqs):
             raise InvalidInput(f"{ref} does not have all of the lines that were asked for: read its head again")
         return [found[seq] for seq in seqs]
@@ -105,12 +96,13 @@ class Reader:
     def _row(self, statement: bytes, wanted: Mapping[str, object], *, binary: bool = False) -> TupleRow | None:
         return self._connections.ask(lambda connection: connection.execute(statement, wanted, binary=binary).fetchone())
 
-    def _end(self, connection: Connection, ref: Ref, generation: str) -> int:
-        """Return the last seq of a log, if it still has this generation."""
-        row = connection.execute(self._statements.open, {"ref": ref}, binary=True).fetchone()
-        if row is None or f"{self._connections.restored}.{row[0]}" != generation:
+    def _rows(self, statement: bytes, wanted: Mapping[str, object]) -> list[TupleRow]:
+        return self._connections.ask(lambda connection: connection.execute(statement, wanted, binary=True).fetchall())
+
+    def _check(self, ref: Ref, generation: str, rows: Sequence[TupleRow]) -> None:
+        """Refuse rows of a log that no longer has this generation; they begin with its history."""
+        if not rows or f"{self._connections.restored}.{rows[0][0]}" != generation:
             raise LogReplaced(f"{ref} was replaced or removed: read it from the start")
-        return int(row[1])
 
     def _missing(self, ref: Ref) -> SessionNotFound:
         return SessionNotFound(

@@ -111,17 +111,23 @@ _STATE = "select ref, epoch, history, head, header is not null, owner from {s}.l
 
 _OPEN = "select history, head, header from {s}.logs where ref = %(ref)s and header is not null"
 
+# Each row says which history the log has and where it ends, so that the lines are those of this history; the first one
+# does so even if there are no lines.
 _READ = """
-select line from (
+select l.history, l.head, page.line from {s}.logs l left join (
     select seq, line, sum(octet_length(line)) over (order by seq) - octet_length(line) as before
     from (
         select seq, line from {s}.lines where history = %(history)s and seq > %(after)s and seq <= %(through)s
         order by seq limit %(lines)s
     ) taken
-) page where before < %(bytes)s order by seq
+) page on before < %(bytes)s where l.ref = %(ref)s and l.header is not null order by page.seq
 """
 
-_BODIES = "select seq, line from {s}.lines where history = %(history)s and seq = any(%(seqs)s)"
+_BODIES = """
+select l.history, b.seq, b.line
+from {s}.logs l left join {s}.lines b on b.history = %(history)s and b.seq = any(%(seqs)s)
+where l.ref = %(ref)s and l.header is not null
+"""
 
 _LOAD = """
 select b.history, b.seq, b.data from {s}.beside b join {s}.logs l on l.ref = b.ref and l.history = b.history

@@ -1,6 +1,6 @@
 // What the model saw at an entry: the parts of the request against the window, and what became of every message.
 
-import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
 import { copy } from "../parts/copy.js";
 import { useKeys } from "../parts/keys.js";
 import { Empty, Failure, Skeleton, useLoad } from "../parts/notices.js";
@@ -14,14 +14,14 @@ import { SessionBar } from "../parts/session-bar.js";
 export default function SawPage({ params, query, app }) {
   const { session, entry } = params;
   const window = query.get("window") ?? undefined;
-  const ask = (at, signal) => app.server.get(`sessions/${encodeURIComponent(session)}/context/report`, {
-    query: { entry: at, window }, signal,
+  const ask = (at, signal, page = {}) => app.server.get(`sessions/${encodeURIComponent(session)}/context/report`, {
+    query: { entry: at, window, ...page }, signal,
   });
   const loaded = useLoad((signal) => ask(entry, signal), [session, entry, window]);
   const report = loaded.value?.report;
   const before = report?.previous_call;
   const earlier = useLoad(
-    async (signal) => (before ? (await ask(before, signal)).report : null),
+    async (signal) => (before ? (await ask(before, signal, { limit: 1 })).report : null),
     [session, before, window],
   );
   useEffect(() => app.title(`What the model saw in ${session}`), [session]);
@@ -44,8 +44,9 @@ export default function SawPage({ params, query, app }) {
   return html`<div class="page-saw">
     <${SessionBar} app=${app} session=${session} view="saw" entry=${entry} />
     ${loaded.error ? html`<${Refused} error=${loaded.error} reload=${loaded.reload} app=${app} window=${window} />`
-      : report ? html`<${Report} app=${app} session=${session} report=${report} earlier=${earlier.value}
-          window=${window} go=${go} stale=${loaded.loading} />`
+      : report ? html`<${Report} app=${app} session=${session} page=${loaded.value} earlier=${earlier.value}
+          window=${window} go=${go} stale=${loaded.loading}
+          ask=${(start, limit) => ask(entry, undefined, { start, limit })} />`
         : html`<${Skeleton} rows=${10} height=${44} />`}
   </div>`;
 }
@@ -56,8 +57,10 @@ function Refused({ error, reload, app, window }) {
     ? html`<${WindowField} app=${app} window=${window} known=${null} />` : null}`;
 }
 
-function Report({ app, session, report, earlier, window, go, stale }) {
-  const absent = useMemo(() => countOf(report.items), [report]);
+function Report({ app, session, page, earlier, window, go, stale, ask }) {
+  const { report, counts } = page;
+  const present = counts.sent + counts.masked;
+  const all = present + counts.summarized + counts.cut + (report.hidden?.count ?? 0);
   if (!report.items.length && !report.hidden) {
     return html`<${Empty} title="The model saw nothing of this session here">No message had been written yet.<//>`;
   }
@@ -68,8 +71,8 @@ function Report({ app, session, report, earlier, window, go, stale }) {
           <a href=${app.href(path.entry(session, report.entry_id))}>
             ${report.is_answer ? "The answer" : "The entry"} in the session
           </a>
-          ${" · "}${count(absent.present)} of ${count(absent.all + (report.hidden?.count ?? 0))} messages sent
-          ${words(absent)}
+          ${" · "}${count(present)} of ${count(all)} messages sent
+          ${words(counts)}
           ${report.strategy === "full-history" ? "" : html`${" · "}<span class="mono">${report.strategy}</span>`}
         </p>
       </div>
@@ -94,21 +97,12 @@ function Report({ app, session, report, earlier, window, go, stale }) {
         </details>
         ` : null}
       ${report.warnings.map((warning) => html`<p class="notice" dir="auto">${warning}</p>`)}
-      <${SawList} key=${report.entry_id} app=${app} session=${session} report=${report} />
+      <${SawList} key=${`${report.entry_id} ${report.window} ${page.cursor}`} app=${app} session=${session} report=${report}
+        start=${page.start} ask=${ask} />
     </div>`;
 }
 
 const FATES = ["masked", "summarized", "cut"];
-
-function countOf(items) {
-  const counts = { all: 0, present: 0, masked: 0, summarized: 0, cut: 0 };
-  for (const item of items) {
-    if (item.fate === "sent" || item.fate === "masked") counts.present += 1;
-    if (item.fate !== "sent") counts[item.fate] += 1;
-    counts.all += 1;
-  }
-  return counts;
-}
 
 const words = (counts) =>
   FATES.filter((fate) => counts[fate])

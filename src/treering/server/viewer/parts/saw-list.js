@@ -7,34 +7,57 @@ import { count, entries, tokens } from "./numbers.js";
 import { path } from "./paths.js";
 import { beginning } from "./tree-words.js";
 
-const WHOLE_MAX = 400;
 const FIRST = 40;
-const LAST = 260;
-const MORE = 400;
+const MORE = 300;
 
 const ROLES = {
   user: "you", assistant: "agent", tool: "result", system: "system", developer: "system", compactionSummary: "summary",
   branchSummary: "branch summary", bashExecution: "command", custom: "custom",
 };
 
-/** @param {{app: object, session: string, report: object}} props */
-export function SawList({ app, session, report }) {
-  const { items, hidden } = report;
-  const [more, setMore] = useState(0);
-  const left = items.length <= WHOLE_MAX ? 0 : Math.max(0, items.length - FIRST - LAST - more);
-  const from = items.length - (items.length <= WHOLE_MAX ? items.length : LAST + more);
+/**
+ * @param {{app: object, session: string, report: object, start: number, ask: Function}} props
+ *   `start`: which of all messages the report's first item is; `ask(start, limit)`: brings others
+ */
+export function SawList({ app, session, report, start, ask }) {
+  const [first, setFirst] = useState([]);
+  const [last, setLast] = useState(report.items);
+  const [asking, setAsking] = useState(false);
+  const [error, setError] = useState(null);
+  const from = start - (last.length - report.items.length);
+  const left = from - first.length;
+  const more = async (at, count, take) => {
+    setAsking(true);
+    setError(null);
+    try {
+      take((await ask(at, count)).report.items);
+    } catch (problem) {
+      setError(problem);
+    } finally {
+      setAsking(false);
+    }
+  };
+  const between = () => {
+    const wanted = Math.min(MORE, left);
+    return more(from - wanted, wanted, (items) => setLast([...items, ...last]));
+  };
+  const beginning = () => more(0, Math.min(FIRST, left), setFirst);
   const line = (item, place) => html`<${Item} key=${place} app=${app} session=${session} item=${item} />`;
   return html`<section class="saw-list" aria-label="Messages of the request">
     <h3>In the order of the request</h3>
     <ol>
-      ${hidden ? html`<${Hidden} app=${app} session=${session} hidden=${hidden} />` : null}
-      ${left ? items.slice(0, FIRST).map(line) : null}
+      ${report.hidden ? html`<${Hidden} app=${app} session=${session} hidden=${report.hidden} />` : null}
+      ${first.map(line)}
       ${left ? html`<li class="saw-more">
-        <button type="button" class="button" onClick=${() => setMore(more + MORE)}>
-          Show ${count(Math.min(MORE, left))} of the ${count(left)} messages between
+        ${first.length ? null : html`<button type="button" class="button" disabled=${asking} onClick=${beginning}>
+          Show the first ${count(Math.min(FIRST, left))}
+        </button>`}
+        <button type="button" class="button" disabled=${asking} onClick=${between}>
+          Show ${count(Math.min(MORE, left))} of the ${count(left)} messages ${first.length ? "between" : "before"}
         </button>
+        ${error ? html`<${Failure} error=${error} retry=${between} />` : null}
       </li>` : null}
-      ${items.slice(left ? from : 0).map((item, place) => line(item, (left ? from : 0) + place))}
+      ${last.map((item, place) => line(item, from + place))}
     </ol>
   </section>`;
 }

@@ -22,7 +22,7 @@ export function SawParts({ report, earlier }) {
   const total = shown.reduce((sum, [name]) => sum + Math.max(0, parts[name]), 0) || 1;
   const sum = (of) => shown.reduce((whole, [name]) => whole + (of.parts[name] ?? 0), 0);
   const share = (tokens) => `${((100 * tokens) / total).toFixed(tokens && tokens * 1000 < total * 10 ? 1 : 0)} %`;
-  const used = report.tokens + parts.system + parts.tools - systemOf(report);
+  const used = usedOf(report);
   const spoken = shown.map(([name, title]) => `${title} ${count(parts[name])}`).join(", ");
   return html`<section class="saw-sum" aria-label="Tokens by part">
     <p class="saw-total">
@@ -66,8 +66,8 @@ export function SawParts({ report, earlier }) {
   </section>`;
 }
 
-const systemOf = (report) => report.items.reduce((sum, item) => sum + (item.part === "system" ? item.tokens : 0), 0);
-const usedOf = (report) => report.tokens + report.parts.system + report.parts.tools - systemOf(report);
+/** The page asks for no system prompt beside the session's own messages, which are among the tokens. */
+const usedOf = (report) => report.tokens + report.parts.tools;
 
 /** A session keeps neither the system prompt nor the tools, unless its program wrote them into it. */
 const kept = (report, name) => report.parts[name] > 0 || (name !== "tools" && name !== "system");

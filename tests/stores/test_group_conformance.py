@@ -1,0 +1,19 @@
+"""The store that flushes for many tasks at once passes the published suite on two loops."""
+
+from __future__ import annotations
+
+import pytest
+
+from treering.events.stores.base import Store
+from treering.events.stores.files import FileStore
+
+from . import test_conformance
+
+
+@pytest.mark.feature("X-29")
+class TestGroupStore(test_conformance.TestFileStore):
+    async def make_store(self) -> Store:
+        return FileStore(self.folder, durability="group")
+
+    async def another_host(self, store: Store) -> Store:
+        return FileStore(self.folder, durability="group")
