@@ -116,7 +116,10 @@ AGENT_FRAMEWORK = {
     "tested": "agent-framework-core==1.23.0",
     "newest": "agent-framework-core",
 }
-FOR_OUR_TESTS = ("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop")
+FOR_OUR_TESTS = (
+    *("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop"),
+    *("httptools", "httpx2", "prometheus-client", "starlette", "uvicorn"),  # of other pages, which are read with ours
+)
 
 
 @pytest.mark.feature("A-12", "A-13", "A-14", "A-15", "A-23")
