@@ -6,6 +6,7 @@ BIN := .venv/bin
 PYTHONS := .venv/pythons
 RUNS := .venv/runs
 READY := .venv/ready
+NODE := .frameworks/node/ready
 PIP := $(BIN)/pip install -qq --disable-pip-version-check
 
 # Tests start hundreds of processes. Without cached bytecode each of them compiles the library anew, which takes as long
@@ -31,8 +32,8 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
 
-interop: $(READY) ## run the frameworks' own tests and others' clients, in environments that it makes in .frameworks/
-	$(BIN)/pytest -q -m interop tests/adapters tests/mcp
+interop: $(READY) $(NODE) ## run frameworks' own tests, others' clients and real programs, installed in .frameworks/ and .node/
+	$(BIN)/pytest -q -m interop tests/adapters tests/handing_over tests/importing tests/mcp tests/server
 
 browser: $(READY) ## open the viewer in Chromium and look at what it shows and does
 	$(BIN)/pytest -q -m browser -n 2 --dist loadfile tests/viewer
@@ -65,7 +66,7 @@ bench-full: $(READY) ## the same at full scale, with every peer and charts; take
 
 soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to continue
 	$(BIN)/python -m tests.soak --scale $(or $(SOAK),1) $(if $(RESUME),--resume)
-	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m soak
+	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m 'soak or hypothesis'
 
 clean: ## remove what the other targets created
 	rm -rf .venv .node .frameworks .bench .mutants .soak .screenshots .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
@@ -80,6 +81,12 @@ $(RUNS): pyproject.toml
 $(READY): $(RUNS)
 	@echo 'installing development dependencies' >&2
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(NODE): Makefile
+	@mkdir -p $(@D)
+	@if command -v npm >/dev/null; then npm install --silent --no-save --prefix $(@D) @ag-ui/client@1.0.0; \
+		else echo 'npm is not installed, so no page is tried out' >&2; fi
 	@touch $@
 
 $(PYTHONS)/%/ready: pyproject.toml

@@ -18,7 +18,7 @@ from ...events.telemetry import failure_of, logger
 from ...events.texts import whole
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.strategies import FullHistory
-from ...projections.building.strategy import needs_path
+from ...projections.building.strategy import SourceUnread, parts_needed
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
     Summarizer,
@@ -206,11 +206,11 @@ class LiveTurn:
         The other strategies read the whole path, which a compaction need not wait for.
         """
         quick = ContextBuilder(
-            self._builder.tokenizer, [each for each in self._builder.strategies if not needs_path(each)]
+            self._builder.tokenizer, [each for each in self._builder.strategies if not parts_needed(each)]
         )
         try:
             return _only_masked(quick.build(await source_of(self._session, quick.tokenizer), window.budget))
-        except ContextOverflow:
+        except (ContextOverflow, SourceUnread):
             return False
 
     async def shrunk_context(self, window: Window) -> ContextBuildResult:

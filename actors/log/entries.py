@@ -7,7 +7,8 @@ from itertools import count, pairwise
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ...events.dialects.base import Dialect, size_of
 from ...events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
@@ -16,6 +17,7 @@ from ...events.index import LogIndex
 from ...events.kinds import Kind
 from ...events.stores.base import Page, Ref
 from ...projections.building.pairing import PairedMessages
+from ...projections.building.state_of_work import Work
 from ...projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
 from ...projections.tokens import Tokenizer
 from ..host.runtime import Runtime
@@ -28,6 +30,20 @@ _RUN_MIN = 64
 _numbers = count(1)
 
 
+class KeptWork(Struct, frozen=True):
+    """The work on the path that was asked for last.
+
+    Attributes:
+        work: The fold, which a longer path goes on with.
+        leaf: The seq of the end of the path.
+        marks: The index, the path's last compaction or reset, and its last edit: a path with others is shown otherwise.
+    """
+
+    work: Work
+    leaf: int
+    marks: tuple[LogIndex, int, int]
+
+
 class LogEntries:
     """The entries of one log, by the index of its lines.
 
@@ -37,9 +53,10 @@ class LogEntries:
         dialect: The dialect of its lines.
         generation: The history that the index belongs to.
         replaced: Whether a read found another log in its place, or none.
+        work: The work on the path that was asked for last.
     """
 
-    __slots__ = ("_number", "_place", "_runtime", "dialect", "generation", "index", "ref", "replaced")
+    __slots__ = ("_number", "_place", "_runtime", "dialect", "generation", "index", "ref", "replaced", "work")
 
     def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
         self._runtime = runtime
@@ -50,6 +67,7 @@ class LogEntries:
         self.dialect = dialect
         self.generation = generation
         self.replaced = False
+        self.work: KeptWork | None = None
 
     async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
         """Read entries by seq; None for damaged lines."""
@@ -197,8 +215,9 @@ class LogEntries:
         """Return the messages of a context of this log as they can be sent, with their sizes."""
         kept = self._runtime.bodies.context(self._number)
         paired = PairedMessages.of(context.messages, tokenizer, None if kept is None else kept.paired)
-        if kept is not None and kept.context is context:
-            kept.paired = paired
+        if kept is None or kept.context is not context:
+            return replace(paired, derived={})  # what is derived from another path is not for the kept one
+        kept.paired = paired
         return paired
 
     async def plan(self, leaf: int) -> ContextPlan:

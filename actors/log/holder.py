@@ -342,7 +342,7 @@ class Holder:
         await self.unchanging()
         with self.changing():
             if self.actor is not None:
-                await self._quiet_and_release(self.actor)
+                await self._release_followed(self.actor)
             if self.holders.closing:
                 raise HostClosed("the host is closed: open another one")
             lease = await self._acquire(waits=not self.holders.forwards)
@@ -353,6 +353,7 @@ class Holder:
                     self._follower.outdated = True
                 with anyio.CancelScope(shield=True):
                     await self.holders.runtime.store.release([lease])
+        self.rest()
 
     async def hand_over(self) -> None:
         """Release the log for others, once the commands that its actor has accepted have replies; later ones wait."""
@@ -361,15 +362,7 @@ class Holder:
         if actor is None:
             return
         with self.changing():
-            # Whoever is just being answered reads where its entries are, without waiting.
-            self._begin_following(Follower(self.holders.runtime, self.ref, actor.log))
-            try:
-                await self._quiet_and_release(actor)
-            except BaseException:
-                if self.actor is actor:
-                    self._unfollow()
-                    actor.log.attach(self.feed)
-                raise
+            await self._release_followed(actor)
 
     def lose(self) -> None:
         """Leave a log that another host has taken: nothing of it is written any more, and the next use opens it anew.
@@ -403,6 +396,18 @@ class Holder:
         finally:
             self._end_change()
         holders.runtime.touched.stir(self.ref)
+
+    async def _release_followed(self, actor: SessionActor) -> None:
+        """Release an actor once it is quiet, and follow the log meanwhile and afterwards."""
+        # Whoever is just being answered reads where its entries are, without waiting.
+        self._begin_following(Follower(self.holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+        try:
+            await self._quiet_and_release(actor)
+        except BaseException:
+            if self.actor is actor:
+                self._unfollow()
+                actor.log.attach(self.feed)
+            raise
 
     async def _quiet_and_release(self, actor: SessionActor) -> None:
         """Release an actor once it is quiet; keep it live if the caller is cancelled before."""

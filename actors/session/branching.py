@@ -39,8 +39,8 @@ from ..log.open_log import OpenLog, encode_leaf
 from ..log.source import Source
 from .appending import Appending
 from .compaction import files_touched
-from .fitting import ShownPath
 from .reading import Reading, read_log
+from .shown_path import ShownPath
 
 _LINES_AT_ONCE = 256
 

@@ -1,25 +1,25 @@
 """The part of a session's handle that builds contexts that fit a budget, and stores the summaries that they need.
 
-The builder is pure; this is the code around it. The path is read only if the context does not fit as it is, and the
+The builder is pure; this is the code around it. The path is read only if a strategy is tried that needs it, and the
 summarizer is called only if the builder reports a missing summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from itertools import takewhile
 
 from msgspec.structs import replace
 
 from ...events.arguments import check_count
-from ...events.entries import ContextEdit, CustomEntry, Entry, UsageRecord
-from ...events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
+from ...events.entries import CustomEntry, UsageRecord
+from ...events.errors import EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ...events.kinds import Kind
 from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, UsedTokens, checked_budget, last_measured, used_since
-from ...projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
+from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.pairing import is_request, paired
-from ...projections.building.strategy import ContextSource, NeededSummary, needs_path
+from ...projections.building.strategy import ALL_PARTS, ContextSource, NeededSummary, Part, SourceUnread
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
     StoredSummary,
@@ -27,17 +27,16 @@ from ...projections.building.summaries import (
     SummarizerOptions,
     generate_summary,
     longest_summary,
-    range_key,
     stored_summaries,
     summarizer_id,
 )
-from ...projections.context import Context, ContextMessage, boundary, clears, first_kept, messages_of
-from ...projections.context_edits import edits_on, last_edits, with_edits
+from ...projections.context import Context, ContextMessage, boundary, messages_of
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
 from ..log.open_log import OpenLog
 from .appending import Appending
 from .compaction import Compacting
 from .reading import read_log
+from .shown_path import ShownPath, state_of_work
 
 
 class Fitting(Compacting):
@@ -136,9 +135,7 @@ class Fitting(Compacting):
             return longest[0]
         chosen = messages[start:end]
         tokens = context_tokens(chosen, tokenizer)
-        needed = NeededSummary(
-            range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
-        )
+        needed = NeededSummary(start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen, chosen)
         return await _make_and_store(self, needed, summarizer, tokenizer, options)
 
 
@@ -173,11 +170,20 @@ async def built_from(
     source = await _source(log, leaf, builder.tokenizer)
     if source.tokens(builder.tokenizer) > budget.available_tokens:
         source = replace(source, summaries=await _summaries(log, before))
-    result = _build_without_path(builder, source, budget)
-    if result is None:
+    while True:
+        try:
+            return source, builder.build(source, budget)
+        except SourceUnread as unread:
+            source = await _with_read(source, unread.parts, log, leaf)
+
+
+async def _with_read(source: ContextSource, parts: Collection[Part], log: OpenLog, leaf: int) -> ContextSource:
+    """Return a source with parts that it did not have."""
+    if "state" in parts:
+        source = replace(source, state=await state_of_work(log, leaf, source.project_path))
+    if "path" in parts:
         source = replace(source, entries=tuple(await (await ShownPath.to(log, leaf)).entries()))
-        result = builder.build(source, budget)
-    return source, result
+    return replace(source, unread=source.unread.difference(parts))
 
 
 async def _used_tokens(log: OpenLog, tokenizer: Tokenizer, overhead: int) -> UsedTokens:
@@ -193,7 +199,7 @@ async def _used_tokens(log: OpenLog, tokenizer: Tokenizer, overhead: int) -> Use
 
 
 async def source_of(session: Appending, tokenizer: Tokenizer) -> ContextSource:
-    """Return the source of the leaf's context, without the entries of the path and without stored summaries."""
+    """Return the source of the leaf's context, of which only the messages were read."""
     return await read_log(session, lambda log: _source(log, log.index.leaf, tokenizer))
 
 
@@ -203,19 +209,6 @@ def _not_a_message_error(log: OpenLog, entry_id: str) -> EntryNotFound | Invalid
     return InvalidInput(
         f"entry {entry_id!r} is not a message of the context: give the first and the last of `context()`"
     )
-
-
-def _build_without_path(
-    builder: ContextBuilder, source: ContextSource, budget: ContextBudget
-) -> ContextBuildResult | None:
-    """Build a context without the entries of the path, or return None if a strategy that was tried needs them."""
-    try:
-        result = builder.build(source, budget)
-    except ContextOverflow:
-        return None
-    tried = {result.strategy, *(each.strategy for each in result.failures)}
-    needing_path = {each.name for each in builder.strategies if needs_path(each)}
-    return None if result.strategy == MINIMAL or tried & needing_path else result
 
 
 async def _make_and_store(
@@ -261,6 +254,7 @@ async def _source(log: OpenLog, leaf: int, tokenizer: Tokenizer) -> ContextSourc
         project_path=log.index.info.project or log.index.header.cwd or "",
         request=await _request(log, leaf, context),
         counted=log.paired(context, tokenizer),
+        unread=ALL_PARTS,
     )
 
 
@@ -286,45 +280,3 @@ async def _summaries(log: OpenLog, before: int | None = None) -> tuple[StoredSum
     for _ in range(kinds.count(Kind.CUSTOM)):
         seqs.append(kinds.index(Kind.CUSTOM, seqs[-1] + 1 if seqs else 0))
     return stored_summaries(await log.entries_in([seq for seq in seqs if before is None or seq < before]))
-
-
-class ShownPath:
-    """One path of a log as contexts show it; created by `ShownPath.to`.
-
-    Attributes:
-        start: The seq of its first entry; 0 if nothing was cleared.
-    """
-
-    __slots__ = ("_edits", "_leaf", "_log", "start")
-
-    def __init__(self, log: OpenLog, leaf: int, edits: Mapping[int, ContextEdit], start: int) -> None:
-        self._log = log
-        self._leaf = leaf
-        self._edits = edits
-        self.start = start
-
-    @classmethod
-    async def to(cls, log: OpenLog, leaf: int) -> ShownPath:
-        """Determine what is shown of the path to a leaf."""
-        edits = last_edits(log.index, await log.entries_in(edits_on(log.index, leaf)))
-        return cls(log, leaf, edits, await _start(log, leaf, edits))
-
-    async def entries(self, seqs: Sequence[int] | None = None) -> list[Entry]:
-        """Return the shown entries, oldest first: of the whole path, or of the given seqs of it."""
-        seqs = self._log.index.path(self._leaf) if seqs is None else seqs
-        return with_edits(await self._log.entries_in([seq for seq in seqs if seq >= self.start]), self._edits)
-
-
-async def _start(log: OpenLog, leaf: int, edits: Mapping[int, ContextEdit]) -> int:
-    """Return the seq at which a path begins to be shown: what the last clearing boundary keeps first, or 0."""
-    index = log.index
-    seq = boundary(index, leaf)
-    latest = 0
-    while seq:
-        entry = (await log.entries_at([seq]))[seq]
-        first = first_kept(index, seq, entry)
-        latest = latest or first
-        if clears(entry, edits):
-            return min(first, latest)  # a later compaction may keep more than this one
-        seq = index.boundaries[max(index.parents[seq], 0)]
-    return 0

@@ -110,9 +110,12 @@ def suspension(calls: Iterable[OpenCall]) -> Custom:
 def unanswered(messages: Sequence[ContextMessage]) -> list[OpenCall]:
     """Return the calls of the assistant's last turn that have no result among these messages."""
     turn = messages[pairing.last_turn(messages) :]
+    waiting = pairing.Unanswered()
+    for each in turn:
+        waiting.add(each.message)
     return [
         OpenCall(call.id, call.name, call.raw_input, message_id=turn[position].entry_id)
-        for position, call in pairing.unanswered([each.message for each in turn])
+        for position, _, call in waiting.calls
     ]
 
 

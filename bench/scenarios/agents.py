@@ -27,8 +27,9 @@ from treering import (
     tool_use,
 )
 from treering.agents import ModelRequest
+from treering.projections.building.masking import MaskedTools
 from treering.projections.building.minimal_state import MinimalState
-from treering.projections.building.strategies import FullHistory, MaskedTools, RecentPlusSummary
+from treering.projections.building.strategies import FullHistory, RecentPlusSummary
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 

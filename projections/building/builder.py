@@ -23,10 +23,20 @@ from ...events.json_values import JSON, json_object
 from ..context import Context, ContextMessage
 from ..tokens import Tokenizer, tokenizer_of
 from .budget import ContextBudget
+from .masking import MaskedTools
 from .minimal_state import MinimalState, last_request, result_of
 from .pairing import is_request, pairing_fault
-from .strategies import FullHistory, MaskedTools, RecentPlusSummary
-from .strategy import ContextSource, ContextStrategy, NeededSummary, StrategyRegistry, StrategyResult
+from .strategies import FullHistory, RecentPlusSummary
+from .strategy import (
+    ContextSource,
+    ContextStrategy,
+    NeededSummary,
+    SourceUnread,
+    StrategyRegistry,
+    StrategyResult,
+    keeps_pairs,
+    parts_needed,
+)
 
 MINIMAL = "minimal"
 """The strategy name in a result when no strategy could be used."""
@@ -143,16 +153,18 @@ class ContextBuilder:
 
         Raises:
             ContextOverflow: Not even the minimal context fits.
+            SourceUnread: A strategy needs something that the source says was not read.
         """
         if isinstance(source, Context):
             source = ContextSource.of(source)
-        whole = FullHistory().build(source, budget.available_tokens, self.tokenizer)
         tokens = source.tokens(self.tokenizer)
         if tokens <= budget.available_tokens:
+            whole = FullHistory().build(source, budget.available_tokens, self.tokenizer)
             return self._result(source, budget, FullHistory.name, whole, tokens, None, ())
         needed: NeededSummary | None = None
         failures: list[StrategyFailure] = []
         for strategy in self._registry:
+            _check_read(source, strategy)
             outcome = self._try(strategy, source, budget.available_tokens)
             if isinstance(outcome, tuple):
                 return self._result(source, budget, strategy.name, *outcome, needed, tuple(failures))
@@ -180,10 +192,13 @@ class ContextBuilder:
 
         Raises:
             ContextOverflow: Not even that fits.
+            SourceUnread: The state of the work was not read.
         """
         available = budget.available_tokens
+        minimal = MinimalState()
+        _check_read(source, minimal)
         try:
-            result = MinimalState().build(source, available, self.tokenizer)
+            result = minimal.build(source, available, self.tokenizer)
         except ContextOverflow:
             result = result_of(source, (*source.messages[: source.opening], last_request(source)))
         tokens = source.tokens(self.tokenizer, result.messages)
@@ -207,12 +222,12 @@ class ContextBuilder:
             result = strategy.build(source, available, self.tokenizer)
             if isinstance(result, NeededSummary):
                 return result
-            tokens = source.tokens(self.tokenizer, result.messages)
+            tokens = source.tokens(self.tokenizer, result.messages) if result.tokens is None else result.tokens
         except Exception as error:  # noqa: BLE001  # a strategy may raise anything; a context is needed anyway
             return f"raised {type(error).__name__}: {error}"
         if tokens > available:
             return f"takes {tokens} tokens, and {available} are available"
-        fault = pairing_fault(result.messages) or _fault(source, result)
+        fault = (None if keeps_pairs(strategy) else pairing_fault(result.messages)) or _fault(source, result)
         return fault or (result, tokens)
 
     @staticmethod
@@ -248,6 +263,12 @@ def default_strategies() -> list[ContextStrategy]:
     return [FullHistory(), MaskedTools(), RecentPlusSummary(), MinimalState()]
 
 
+def _check_read(source: ContextSource, strategy: ContextStrategy) -> None:
+    unread = source.unread & parts_needed(strategy)
+    if unread:
+        raise SourceUnread(unread)
+
+
 def _fault(source: ContextSource, result: StrategyResult) -> str | None:
     if result.included_count < 0 or result.summarized_count < 0:
         return "returned a negative message count"
@@ -256,7 +277,7 @@ def _fault(source: ContextSource, result: StrategyResult) -> str | None:
     request = source.request
     if request >= 0:
         request_id = source.messages[request].entry_id
-        if not any(each.entry_id == request_id and is_request(each.message) for each in result.messages):
+        if not any(each.entry_id == request_id and is_request(each.message) for each in reversed(result.messages)):
             return "leaves out the last user message"
     return None
 

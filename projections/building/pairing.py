@@ -63,26 +63,40 @@ def pairing_fault(messages: Sequence[ContextMessage]) -> str | None:
     return f"call {min(waiting)!r} has no result" if waiting else None
 
 
-def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
-    """Return the calls of the assistant's last turn that have no result, each with the position of its message.
+class Unanswered:
+    """The calls of the assistant's last turn that have no result, message by message.
 
     Calls of earlier turns do not count: once the assistant has answered again, providers no longer accept their
     results.
     """
-    waiting: dict[str, tuple[int, ToolUse]] = {}
-    previous = ""
-    for position, each in enumerate(messages):
-        if rendered(each) is None:
-            continue
-        if each.role == "assistant" and previous != "assistant":
-            waiting = {}
-        for part in each.content:
-            if isinstance(part, ToolUsePart) and each.role == "assistant":
-                waiting.setdefault(part.tool_use.id, (position, part.tool_use))
-            elif isinstance(part, ToolResultPart) and each.role != "assistant":
-                waiting.pop(part.tool_result.tool_use_id, None)
-        previous = each.role
-    return list(waiting.values())
+
+    __slots__ = ("_count", "_previous", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[int, Message, ToolUse]] = {}
+        self._previous = ""
+        self._count = 0
+
+    @property
+    def calls(self) -> list[tuple[int, Message, ToolUse]]:
+        """The calls, each with its message and how many messages came before that."""
+        return list(self._waiting.values())
+
+    def add(self, message: Message) -> None:
+        """Take in the next message."""
+        position = self._count
+        self._count += 1
+        if rendered(message) is None:
+            return
+        from_assistant = message.role == "assistant"
+        if from_assistant and self._previous != "assistant":
+            self._waiting = {}
+        for part in message.content:
+            if isinstance(part, ToolUsePart) and from_assistant:
+                self._waiting.setdefault(part.tool_use.id, (position, message, part.tool_use))
+            elif isinstance(part, ToolResultPart) and not from_assistant:
+                self._waiting.pop(part.tool_result.tool_use_id, None)
+        self._previous = message.role
 
 
 def last_turn(messages: Sequence[ContextMessage]) -> int:
@@ -137,24 +151,16 @@ def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
     """
     if position >= len(messages):
         return position
-    return next((place for place in range(position, 0, -1) if _may_begin(messages, place)), 0)
-
-
-def safe_starts(messages: Sequence[ContextMessage]) -> list[int]:
-    """Return `safe_start` of each position."""
-    starts: list[int] = []
-    for position in range(len(messages)):
-        begins = not position or _may_begin(messages, position)
-        starts.append(position if begins else starts[-1])
-    return starts
+    return next((place for place in range(position, 0, -1) if begins_unit(messages, place)), 0)
 
 
 def starts_from(messages: Sequence[ContextMessage], start: int) -> list[int]:
     """Return a position at which paired messages can be cut, and all later ones."""
-    return [start, *(place for place in range(start + 1, len(messages)) if _may_begin(messages, place))]
+    return [start, *(place for place in range(start + 1, len(messages)) if begins_unit(messages, place))]
 
 
-def _may_begin(messages: Sequence[ContextMessage], position: int) -> bool:
+def begins_unit(messages: Sequence[ContextMessage], position: int) -> bool:
+    """Return whether the messages of a context can be cut at a position other than the first."""
     if _is_assistant(messages[position]):
         return not _is_assistant(messages[position - 1])
     return not has_results(messages[position].message)
@@ -240,7 +246,9 @@ class PairedMessages(Struct, frozen=True):
         sizes: The tokens of each message; empty if the tokenizer only counts messages together.
         tokens: The tokens of all messages together.
         original_turn: The position among the originals at which the assistant's last turn begins.
-        turn: The position of that turn among the paired messages.
+        turn: The position of that turn among the paired messages; what comes before it stays, whatever is appended.
+        derived: What strategies have derived from the messages before that turn, under keys of their own. It is passed
+            on to later contexts that begin alike, so it may cover more than that of an earlier one.
     """
 
     originals: tuple[ContextMessage, ...]
@@ -250,6 +258,7 @@ class PairedMessages(Struct, frozen=True):
     tokens: int
     original_turn: int
     turn: int
+    derived: dict[object, object]
 
     @classmethod
     def of(
@@ -278,7 +287,8 @@ class PairedMessages(Struct, frozen=True):
             new_sizes = [message_tokens(each.message, tokenizer) for each in messages[known:]]
             sizes = (*earlier.sizes[:known], *new_sizes)
             tokens = sum(sizes)
-        return cls(originals, messages, tokenizer, sizes, tokens, original_turn, len(settled))
+        derived = earlier.derived if start and tokenizer is earlier.tokenizer else {}
+        return cls(originals, messages, tokenizer, sizes, tokens, original_turn, len(settled), derived)
 
 
 def _begins_alike(originals: tuple[ContextMessage, ...], earlier: PairedMessages) -> bool:
@@ -294,7 +304,7 @@ def _alike(earlier: PairedMessages, messages: tuple[ContextMessage, ...]) -> int
     return next((place for place in places if earlier.messages[place] != messages[place]), shorter)
 
 
-_NOTHING = PairedMessages((), (), tokenizer_of(None), (), 0, 0, 0)
+_NOTHING = PairedMessages((), (), tokenizer_of(None), (), 0, 0, 0, {})
 
 
 def tool_names(messages: Sequence[ContextMessage]) -> Mapping[str, str]:

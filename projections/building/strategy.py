@@ -13,12 +13,16 @@ A custom strategy needs three attributes and one method, and may be registered a
             return StrategyResult(kept, source.originals(kept))
 
 A strategy that uses only the messages may set `needs_path = False`; a session then does not read its whole path for it.
+One that uses the state of the work sets `needs_state = True`: `source.state` then holds it.
+One that changes nothing but the content of results may set `keeps_pairs = True`; its messages are then not searched for
+calls without results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from operator import attrgetter
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -27,7 +31,27 @@ from ...events.entries import Entry
 from ..context import Context, ContextMessage
 from ..tokens import Tokenizer, context_tokens, message_tokens
 from .pairing import PairedMessages, is_request, paired, request_at
-from .summaries import StoredSummary
+from .state_of_work import SessionState
+from .summaries import StoredSummary, range_key
+
+Part: TypeAlias = Literal["path", "state"]
+"""What a strategy may need beside the messages: the entries of the path, the state of the work on it."""
+
+ALL_PARTS: frozenset[Part] = frozenset(("path", "state"))
+
+_entry_id = attrgetter("entry_id")
+
+
+class SourceUnread(Exception):  # it asks for something, and never reaches a caller of the library
+    """A strategy that is to be tried needs what was not read yet.
+
+    Attributes:
+        parts: What it needs.
+    """
+
+    def __init__(self, parts: frozenset[Part]) -> None:
+        super().__init__(f"{' and '.join(sorted(parts))} of the source: not read yet")
+        self.parts = parts
 
 
 class ContextSource(Struct, frozen=True):
@@ -42,6 +66,8 @@ class ContextSource(Struct, frozen=True):
         project_path: The directory of the project.
         summaries: The stored summaries.
         counted: The messages with their sizes, if the library has counted them before.
+        state: The state of the work on the path, if the library has derived it.
+        unread: What a strategy may need beside the messages and was not read yet.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -51,6 +77,8 @@ class ContextSource(Struct, frozen=True):
     project_path: str = ""
     summaries: tuple[StoredSummary, ...] = ()
     counted: PairedMessages | None = None
+    state: SessionState | None = None
+    unread: frozenset[Part] = frozenset()
 
     @classmethod
     def of(
@@ -62,6 +90,7 @@ class ContextSource(Struct, frozen=True):
         summaries: Sequence[StoredSummary] = (),
         request: ContextMessage | None = None,
         counted: PairedMessages | None = None,
+        unread: frozenset[Part] = frozenset(),
     ) -> ContextSource:
         """Make a source from a context.
 
@@ -73,6 +102,7 @@ class ContextSource(Struct, frozen=True):
             request: The last user message of the path, in case a compaction kept none: it is inserted after the
                 compaction's summary, so that the model sees the request.
             counted: The messages of the context, if they were paired and counted before.
+            unread: What a strategy may need beside the messages and is not given.
         """
         messages = paired(context.messages) if counted is None else counted.messages
         if request is not None and not any(is_request(each.message) for each in messages):
@@ -81,11 +111,12 @@ class ContextSource(Struct, frozen=True):
         return cls(
             messages,
             len(context.messages),
-            frozenset([each.entry_id for each in context.messages]),
+            frozenset(map(_entry_id, context.messages)),
             tuple(entries),
             project_path,
             tuple(summaries),
             counted,
+            unread=unread,
         )
 
     @property
@@ -107,7 +138,7 @@ class ContextSource(Struct, frozen=True):
             tokenizer: Counts the tokens.
             messages: What a strategy made of the messages; by default the messages themselves.
         """
-        counted = self._counted_by(tokenizer)
+        counted = self.counted_by(tokenizer)
         messages = self.messages if messages is None else messages
         if counted is not None and counted.messages is messages:
             return counted.tokens
@@ -120,21 +151,20 @@ class ContextSource(Struct, frozen=True):
 
     def sizes(self, tokenizer: Tokenizer) -> Sequence[int]:
         """Return the number of tokens of each message."""
-        counted = self._counted_by(tokenizer)
+        counted = self.counted_by(tokenizer)
         if counted is not None and counted.sizes:
             return counted.sizes
         return [message_tokens(each.message, tokenizer) for each in self.messages]
 
-    def _counted_by(self, tokenizer: Tokenizer) -> PairedMessages | None:
-        """Return the known sizes if they are those of the messages, and this tokenizer's."""
+    def counted_by(self, tokenizer: Tokenizer) -> PairedMessages | None:
+        """Return what is known of the messages from earlier contexts, if this tokenizer counted them."""
         counted = self.counted
         is_valid = counted is not None and counted.messages is self.messages and counted.tokenizer is tokenizer
         return counted if is_valid else None
 
     def originals(self, messages: Iterable[ContextMessage]) -> int:
         """Count the messages that come from the original context."""
-        ids = self.entry_ids
-        return sum(each.entry_id in ids for each in messages)
+        return sum(map(self.entry_ids.__contains__, map(_entry_id, messages)))
 
 
 def _opening(messages: Sequence[ContextMessage], roles: tuple[str, ...]) -> int:
@@ -149,19 +179,20 @@ class StrategyResult(Struct, frozen=True):
         included_count: How many of the context's messages it contains, whole or shortened.
         summarized_count: How many are represented by a summary or by the state of the work.
         masked_count: How many of the included ones have shortened or cleared tool results.
+        tokens: The tokens of the messages, if the strategy has counted them.
     """
 
     messages: tuple[ContextMessage, ...]
     included_count: int
     summarized_count: int = 0
     masked_count: int = 0
+    tokens: int | None = None
 
 
 class NeededSummary(Struct, frozen=True):
     """A summary that would help, but is not stored.
 
     Attributes:
-        key: The key under which to store it; see `range_key`.
         start_id: The entry of the first message that it covers.
         end_id: The entry of the last message that it covers.
         message_count: The number of messages that it covers.
@@ -169,9 +200,9 @@ class NeededSummary(Struct, frozen=True):
         budget_tokens: The maximum length of the summary.
         target_tokens: The desired length of the summary.
         messages: What to summarize: those messages, or an earlier summary and the messages after it.
+        covered: The messages that it covers.
     """
 
-    key: str
     start_id: str
     end_id: str
     message_count: int
@@ -179,6 +210,12 @@ class NeededSummary(Struct, frozen=True):
     budget_tokens: int
     target_tokens: int
     messages: tuple[ContextMessage, ...]
+    covered: tuple[ContextMessage, ...]
+
+    @property
+    def key(self) -> str:
+        """The key under which to store it, see `range_key`: computed for each caller, from all that it covers."""
+        return range_key(self.covered)
 
 
 class ContextStrategy(Protocol):
@@ -210,9 +247,22 @@ class ContextStrategy(Protocol):
         ...
 
 
-def needs_path(strategy: ContextStrategy) -> bool:
-    """Return whether a strategy uses the entries of the path, which is assumed unless it sets `needs_path = False`."""
-    return bool(getattr(strategy, "needs_path", True))
+def parts_needed(strategy: ContextStrategy) -> frozenset[Part]:
+    """Return what a strategy uses beside the messages.
+
+    That is the path unless it sets `needs_path = False`, and the state of the work if it sets `needs_state = True`.
+    """
+    parts: set[Part] = set()
+    if getattr(strategy, "needs_path", True):
+        parts.add("path")
+    if getattr(strategy, "needs_state", False):
+        parts.add("state")
+    return frozenset(parts)
+
+
+def keeps_pairs(strategy: ContextStrategy) -> bool:
+    """Return whether a strategy leaves all calls and results where they are, which no strategy does that is silent."""
+    return bool(getattr(strategy, "keeps_pairs", False))
 
 
 class StrategyRegistry:

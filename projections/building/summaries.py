@@ -39,6 +39,7 @@ from ...events.errors import ContextOverflow, InvalidInput, SummaryRefused
 from ...events.json_values import raw_json
 from ..context import ContextMessage
 from ..tokens import Tokenizer, tokenizer_of
+from .pairing import PairedMessages
 from .transcript import bounded, transcript
 
 SUMMARY_TYPE = "treering.summary"
@@ -104,39 +105,90 @@ def stored_summaries(entries: Iterable[Entry | None]) -> tuple[StoredSummary, ..
 
 def range_key(messages: Sequence[ContextMessage]) -> str:
     """Return a hash of messages, so that a summary is not used for messages that were edited since."""
-    digest = hashlib.sha256()
-    for each in messages:
-        digest.update(_hashed((each.entry_id, each.message.role, each.message.content)))
-        digest.update(b"\n")
-    return digest.hexdigest()
+    return RangeKeys(messages, 0, 0).key(len(messages))
+
+
+class RangeKeys:
+    """The keys of ranges of messages that begin at the same one; a longer range goes on from a shorter one.
+
+    Args:
+        messages: The messages.
+        start: The position at which the ranges begin.
+        settled: The position after which later contexts may have other messages; no key of a longer range is kept.
+    """
+
+    __slots__ = ("_digest", "_key_by_end", "_messages", "_settled", "_start", "_through")
+
+    def __init__(self, messages: Sequence[ContextMessage], start: int, settled: int) -> None:
+        self._messages = messages
+        self._start = self._through = start
+        self._settled = settled
+        self._digest = hashlib.sha256()
+        self._key_by_end: dict[int, str] = {}
+
+    @classmethod
+    def kept_in(cls, paired: PairedMessages, start: int) -> RangeKeys:
+        """Return the keys of ranges of these messages, those included that were computed for an earlier context."""
+        kept = paired.derived.get((cls, start))
+        keys = cls(paired.messages, start, paired.turn)
+        if isinstance(kept, RangeKeys) and kept._through <= paired.turn:
+            keys._digest, keys._through, keys._key_by_end = kept._digest, kept._through, kept._key_by_end
+        paired.derived[(cls, start)] = keys
+        return keys
+
+    def key(self, end: int) -> str:
+        """Return the key of the range that ends before a position; see `range_key`."""
+        known = self._key_by_end.get(end)
+        if known is not None:
+            return known
+        goes_on = self._through <= end
+        digest = self._digest.copy() if goes_on else hashlib.sha256()
+        for each in self._messages[self._through if goes_on else self._start : end]:
+            digest.update(_hashed((each.entry_id, each.message.role, each.message.content)))
+            digest.update(b"\n")
+        key = digest.hexdigest()
+        if end <= self._settled:
+            self._key_by_end[end] = key
+            if goes_on:
+                self._digest, self._through = digest, end
+        return key
 
 
 def longest_summary(
-    summaries: Sequence[StoredSummary], messages: Sequence[ContextMessage], start: int, end: int
+    summaries: Sequence[StoredSummary],
+    messages: Sequence[ContextMessage],
+    start: int,
+    end: int,
+    keys: RangeKeys | None = None,
 ) -> tuple[StoredSummary, int] | None:
     """Find the summary that covers the most messages beginning at `start` and ending at or before `end`.
+
+    Args:
+        summaries: The stored summaries.
+        messages: The messages of a context.
+        start: The position at which the range begins.
+        end: The position at which it ends at the latest.
+        keys: The keys of the ranges that begin there, if some were computed before.
 
     Returns:
         The summary, the later of two for the same range, and the position where its range ends.
     """
-    places = {each.entry_id: place for place, each in enumerate(messages[:end]) if place >= start and each.entry_id}
-    candidates = [
-        (_end(messages, places[each.end_id], end), order, each)
-        for order, each in enumerate(summaries)
-        if each.end_id in places and start < len(messages) and each.start_id == messages[start].entry_id
-    ]
-    keys: dict[int, str] = {}
-    for stop, _, each in sorted(candidates, key=lambda one: one[:2], reverse=True):
-        if stop not in keys:
-            keys[stop] = range_key(messages[start:stop])
-        if keys[stop] == each.key:
-            return each, stop
+    keys = keys or RangeKeys(messages, start, end)
+    by_end: dict[str, list[StoredSummary]] = {}
+    for each in summaries:
+        if start < len(messages) and each.start_id == messages[start].entry_id:
+            by_end.setdefault(each.end_id, []).append(each)
+    stop = end  # where a range ends, including placeholder results for its last calls
+    for place in reversed(range(start, end)):
+        if not by_end:
+            break
+        entry_id = messages[place].entry_id
+        for each in reversed(by_end.pop(entry_id, ())):
+            if keys.key(stop) == each.key:
+                return each, stop
+        if entry_id:
+            stop = place
     return None
-
-
-def _end(messages: Sequence[ContextMessage], last: int, end: int) -> int:
-    """Return the end of a range whose last entry is at `last`, including placeholder results for its calls."""
-    return next((place for place in range(last + 1, end) if messages[place].entry_id), end)
 
 
 def summarizer_id(summarizer: object) -> str:

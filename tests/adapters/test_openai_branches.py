@@ -187,8 +187,9 @@ async def test_a_caller_that_is_cancelled_leaves_the_object_where_the_session_sa
             assert await words(session, branch_id="main") == main
         assert made > 0
         assert len(await session.list_branches()) == made + 1
+        items = [*said("no part of a batch"), {"role": object()}]
         with pytest.raises(InvalidEntry):
-            await session.add_items([*said("no part of a batch"), {"role": object()}])  # type: ignore[list-item]  # what must be refused
+            await session.add_items(items)
         assert (await words(session))[-1].startswith("after")
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
+from types import FrameType
 from typing import Literal
 
 import pytest
 
 from treering import Limits, Message, Session, SessionHost, Usage, message, text, tool_result, tool_use
+from treering.contexts import ContextStrategy, SummaryRequest
 from treering.entries import Compaction, ContextEdit, Label, ModelChange, Payload, ThinkingLevel
-from treering.events.errors import DialectCannot, InvalidEntry, UnsafeCut
+from treering.events.errors import ContextOverflow, DialectCannot, InvalidEntry, SummaryRefused, UnsafeCut
 from treering.projections.building.budget import ContextBudget
-from treering.projections.building.builder import ContextBuilder
-from treering.projections.building.strategies import MaskedTools
+from treering.projections.building.builder import ContextBuilder, ContextBuildResult
+from treering.projections.building.masking import MaskedTools
+from treering.projections.building.minimal_state import MinimalState
+from treering.projections.building.strategies import RecentPlusSummary
 from treering.projections.tokens import ByteEstimator, count_messages
 
 STEPS = 40
@@ -30,6 +36,34 @@ class Sizes:
     def count(self, text: str) -> int:
         self.count_of_texts += 1
         return len(text.split())
+
+
+class Recent(RecentPlusSummary):
+    """Tried with any budget."""
+
+    min_tokens = 0
+
+
+class State(MinimalState):
+    """Tried with any budget."""
+
+    min_tokens = 0
+
+
+def available(tokens: int) -> ContextBudget:
+    return ContextBudget(tokens, 0, 0, 0, tokens)
+
+
+async def in_short(_: SummaryRequest) -> str:
+    return "They talked."
+
+
+async def built(session: Session, budget: ContextBudget, builder: ContextBuilder) -> ContextBuildResult | str:
+    """Build a context, or return why there is none."""
+    try:
+        return await session.build_context(budget, builder)
+    except ContextOverflow as error:
+        return str(error)
 
 
 async def take_step(session: Session, rng: Random) -> None:
@@ -69,8 +103,7 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
 ) -> None:
     rng = Random(seed)
     cache = Limits(cache_bytes_max=rng.choice([2_000, 20_000, 1_000_000]))
-    budget = ContextBudget(150, 0, 0, 0, 150)
-    builder = ContextBuilder(Sizes(), [MaskedTools(keep_last=1, min_gain=0.0)])
+    builder = ContextBuilder(Sizes(), [MaskedTools(keep_last=1, min_gain=0.0), Recent(2), State()])
     async with (
         SessionHost(tmp_path, dialect=dialect, limits=cache) as host,
         SessionHost(tmp_path, limits=cache) as other,
@@ -83,6 +116,10 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
         for _ in range(STEPS):
             with suppress(InvalidEntry, UnsafeCut, DialectCannot):  # such as an edit of a label: nothing is appended
                 await take_step(session, rng)
+            budget = available(rng.choice([40, 150, 150, 600]))
+            if rng.random() < 0.2:
+                with suppress(ContextOverflow, SummaryRefused):
+                    await session.build_context(budget, builder, summarizer=in_short)
             for each in (session, followed):
                 if rng.random() < 0.3:
                     continue  # several steps later, more than one entry is new
@@ -91,7 +128,57 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
                 counts = Sizes()
                 assert await each.used_tokens(tokenizer=builder.tokenizer) == await fresh.used_tokens(tokenizer=counts)
                 own = ContextBuilder(counts, builder.strategies)
-                assert await each.build_context(budget, builder) == await fresh.build_context(budget, own)
+                assert await built(each, budget, builder) == await built(fresh, budget, own)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "share", "tokens"),
+    [(MaskedTools(), 0.7, 0), (State(), 0.0, 300), (Recent(), 0.0, 1000)],
+)
+async def test_what_a_turn_costs_does_not_grow_with_what_came_before(
+    host: SessionHost, strategy: ContextStrategy, share: float, tokens: int
+) -> None:
+    """Counted in calls of functions, those in C left out: copying what is known takes no more of them."""
+    counts: list[int] = []
+    for length in (100, 800):
+        session, sizes = await host.create(), Sizes()
+        for number in range(length // 4):
+            await session.append_many(turn(number))
+        budget = available(tokens + int(count_messages(await session.messages(), sizes) * share))
+        builder = ContextBuilder(sizes, [strategy])
+        await session.build_context(budget, builder, summarizer=in_short)
+        for number in range(3):  # the second puts what the first one has read into place
+            await session.append_many(turn(length + number))
+            with counted_calls() as calls:
+                result = await session.build_context(budget, builder)
+        assert result.strategy == strategy.name
+        counts.append(len(calls))
+    assert counts[1] < 1.1 * counts[0]
+
+
+def turn(number: int) -> list[Message]:
+    return [
+        message("user", f"question {number}"),
+        message("assistant", tool_use(f"c{number}", "read", {"path": "a b c"})),
+        message("tool", tool_result(f"c{number}", "word " * 100)),
+        message("assistant", "done " * 10),
+    ]
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[str]]:
+    """List the functions that are called in the block."""
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
 
 
 async def test_a_turn_counts_only_what_is_new_with_the_tokenizer_that_is_given(session: Session) -> None:

@@ -8,8 +8,9 @@ import pytest
 from treering import Message, image, message, text, tool_result, tool_use
 from treering.entries import ToolResultPart
 from treering.projections.building.builder import ContextBuilder
+from treering.projections.building.masking import MaskedTools
 from treering.projections.building.pairing import pairing_fault
-from treering.projections.building.strategies import FullHistory, MaskedTools, PrunedTools, prune_tool_result
+from treering.projections.building.strategies import FullHistory, PrunedTools, prune_tool_result
 from treering.projections.tokens import ByteEstimator, count_messages, message_tokens
 
 from .making import budget, context_of, source_of, words
@@ -59,9 +60,9 @@ def test_masking_20000_results_does_not_take_quadratic_time() -> None:
     calls = message("assistant", [tool_use(f"c{each}", "read_file") for each in range(20_000)])
     talk = [message(role, "and on") for _ in range(20_000) for role in ("assistant", "user")]
     source = source_of(message("user", "go on"), calls, *many, *talk)
-    result = MaskedTools(keep_last=50_000).build(source, 1500, ByteEstimator())
+    result = MaskedTools(keep_last=50_000, trigger=0.001).build(source, 1_500_000, ByteEstimator())
     assert masked_places(result.messages) == []
-    result = MaskedTools(keep_last=1).build(source, 1500, ByteEstimator())
+    result = MaskedTools(keep_last=1, trigger=0.001).build(source, 1_500_000, ByteEstimator())
     assert masked_places(result.messages) == []  # they are one batch of parallel calls
 
 
@@ -87,7 +88,22 @@ def test_masking_begins_beyond_the_limit_and_frees_min_gain() -> None:
     # A step is taken when a request ends, and none between the results of parallel calls.
     assert masked_places(MaskedTools(keep_last=2, min_gain=0).build(source, limit, words).messages) == [2, 6]
     same = source_of(message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "1234567 " * 7)))
-    assert masked_places(MaskedTools(keep_last=0, min_gain=0).build(same, 1, words).messages) == []
+    at_once = MaskedTools(keep_last=0, min_gain=0, trigger=0.01)
+    assert masked_places(at_once.build(same, 100, words).messages) == []
+
+
+def test_masking_gives_up_when_what_it_does_not_clear_is_too_large() -> None:
+    messages = [*turns(3), message("user", "word " * 50)]
+    builder = ContextBuilder(words, [MaskedTools(keep_last=0, min_gain=0)])
+    bare = sum(message_tokens(each, words) for each in messages if each.role != "tool")
+    masked = 3 * (4 + len(f"[Old result of read_file cleared: {len(BODY)} characters]".split()))
+    assert builder.build(context_of(*messages), budget(bare + masked)).strategy == "masked-tools"
+    (failure,) = builder.build(context_of(*messages), budget(bare + masked - 1)).failures
+    assert failure.reason == f"takes {bare + masked} tokens, and {bare + masked - 1} are available"
+    (failure,) = builder.build(context_of(*messages), budget(bare - 1)).failures
+    assert (
+        failure.reason == f"raised ContextOverflow: the messages without tool results take more than {bare - 1} tokens"
+    )
 
 
 def test_the_results_of_parallel_calls_are_masked_together_or_not_at_all() -> None:

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from treering import Message, image, message, text, tool_result, tool_use
 from treering.contexts import ContextMessage, ContextSource
 from treering.entries import BashExecution
+from treering.events.content import ToolUse
 from treering.projections.building.pairing import (
     NO_RESULT,
     PairedMessages,
+    Unanswered,
     last_turn,
     paired,
     pairing_fault,
     request_at,
     safe_start,
-    safe_starts,
     starts_from,
-    unanswered,
 )
 from treering.projections.tokens import context_tokens, message_tokens
 from treering.testing import strategies
@@ -42,6 +42,13 @@ def results(*ids: str, role: str = "tool") -> Message:
     return message(role, [tool_result(each, "here") for each in ids])
 
 
+def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
+    waiting = Unanswered()
+    for each in messages:
+        waiting.add(each)
+    return [(place, call) for place, _, call in waiting.calls]
+
+
 def test_messages_that_are_paired_are_returned_as_the_same_objects() -> None:
     context = context_of(USER, calls("a", "b"), results("a"), results("b"), ANSWER, USER)
     assert all(one is other for one, other in zip(paired(context.messages), context.messages, strict=True))
@@ -52,8 +59,7 @@ def test_the_last_turn_is_paired_independently_of_what_comes_before_it(drawn: li
     messages = [ContextMessage(f"e{place}", each) for place, each in enumerate(drawn)]
     turn = last_turn(messages)
     assert paired(messages) == (*paired(messages[:turn]), *paired(messages[turn:]))
-    open_calls = [(turn + place, call) for place, call in unanswered(drawn[turn:])]
-    assert unanswered(drawn) == open_calls
+    assert unanswered(drawn) == [(turn + place, call) for place, call in unanswered(drawn[turn:])]
 
 
 def test_the_last_turn_begins_with_the_first_of_adjacent_answers() -> None:
@@ -120,7 +126,7 @@ def test_a_batch_of_parallel_calls_is_one_unit() -> None:
     assert [safe_start(messages, place) for place in range(-2, 7)] == [0, 0, 0, 1, 1, 1, 4, 5, 6]
     assert [starts_from(messages, place) for place in (0, 2, 4, 5)] == [[0, 1, 4, 5], [2, 4, 5], [4, 5], [5]]
     run = paired(context_of(USER, calls("a"), calls("b"), results("a", "b"), ANSWER).messages)
-    assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4] == safe_starts(run)
+    assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4]
 
 
 def test_the_last_request_that_a_person_wrote_comes_before_what_programs_wrote() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,6 +53,7 @@ def diary(install: Path) -> Path:
     return install
 
 
+@pytest.mark.feature("A-26")
 @pytest.mark.usefixtures("diary")
 @pytest.mark.parametrize("format", [None, "diary"])
 async def test_a_package_adds_a_format(tmp_path: Path, format: str | None) -> None:
@@ -86,6 +89,7 @@ async def test_sessions_are_exported_to_it(tmp_path: Path) -> None:
     assert await imported(tmp_path / "other", tmp_path / "out", None) == ["It rained.", "Then it stopped."]
 
 
+@pytest.mark.feature("A-26")
 @pytest.mark.usefixtures("diary")
 def test_it_is_listed_with_ours(tmp_path: Path) -> None:
     assert format_names()[-1] == "diary"
@@ -97,6 +101,36 @@ def test_it_is_listed_with_ours(tmp_path: Path) -> None:
         context = click.Context(command)
         (option,) = (each for each in command.params if each.name == "format_")
         assert [each.value for each in option.type.shell_complete(context, option, "dia")] == ["diary"]
+
+
+@pytest.mark.interop
+@pytest.mark.feature("A-26")
+def test_a_package_that_pip_built_and_installed_is_found_by_import_list_and_docs(tmp_path: Path) -> None:
+    """What the tests above show of metadata written by hand, of a real package, in processes that know only that."""
+    project, site, root = tmp_path / "project", tmp_path / "site", tmp_path / "root"
+    project.mkdir()
+    (project / "diary_reader.py").write_text(READER)
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "diary-reader"\nversion = "1"\n'
+        '[tool.setuptools]\npy-modules = ["diary_reader"]\n'
+        '[project.entry-points."treering.formats"]\ndiary = "diary_reader:DiaryFormat"\n'
+    )
+    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONWARNINGS": "ignore"}
+
+    def ran(*arguments: str | Path) -> str:
+        command = [sys.executable, "-m", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    ran("pip", "-q", "install", "--no-deps", "--no-index", "--no-build-isolation", "--target", site, project)
+    (tmp_path / "monday.txt").write_text("Dear diary\nIt rained.\n")
+    ran("treering.cli", "import", "monday.txt", "--root", root)
+    assert "It rained." in ran("treering.cli", "context", "last", "--root", root)
+    assert ran("treering.cli", "export", "last", "--format", "diary", "--root", root) == "Dear diary\nIt rained.\n"
+    assert "diary" in ran("treering.cli", "import", "--help")
+    assert "| Diary | `diary` | `~/diary` |" in ran("treering.formats.programs")
 
 
 def test_the_page_lists_our_formats_as_their_classes_describe_them() -> None:

@@ -89,7 +89,7 @@ async def events_of(reply: httpx2.Response) -> AsyncIterator[Event]:
             fields[name] = value.removeprefix(" ")
         elif fields:
             if "data" in fields:
-                yield Event(fields["event"], fields.get("id"), msgspec.json.decode(fields["data"]))
+                yield Event(fields.get("event", "message"), fields.get("id"), msgspec.json.decode(fields["data"]))
             fields = {}
 
 

@@ -14,7 +14,7 @@ from .processes import Server, running
 
 SETTINGS = Path(__file__).with_name("schemathesis.toml")
 KEPT = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
-STREAMS = r"/events"
+STREAMS = r"/events|/ag-ui/"
 TOKEN = "a-token-for-this-test-alone"
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}

@@ -35,6 +35,9 @@ _VERSION_KEY = f"{_PREFIX}protocolVersion"
 SUBSCRIPTION_KEY = f"{_PREFIX}subscriptionId"
 """Under which key of `_meta` a notification says to which request of a listener it belongs."""
 
+ID_MAX = 2**53
+"""The largest number that may be an id."""
+
 Id: TypeAlias = str | int
 Params: TypeAlias = dict[str, JSON]
 
@@ -109,7 +112,11 @@ def failed(id_: Id | None, error: Refused) -> RpcReply:
 def id_of(value: JSON) -> Id | None:
     """Return the id of a message, if it has a proper one, so that it can be refused by it."""
     found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, (str, int)) and not isinstance(found, bool) else None
+    if isinstance(found, float) and found.is_integer():  # as JSON has it, 3.0 is a whole number
+        found = int(found)
+    if isinstance(found, int):
+        return found if not isinstance(found, bool) and abs(found) <= ID_MAX else None
+    return found if isinstance(found, str) else None
 
 
 def read(value: JSON) -> Message | None:
@@ -126,7 +133,9 @@ def read(value: JSON) -> Message | None:
     if not isinstance(method, str) or not isinstance(params, dict):
         raise Refused(INVALID_REQUEST, "a message has a `method`, a text, and `params`, an object")
     if "id" in value and id_of(value) is None:
-        raise Refused(INVALID_REQUEST, "the `id` of a request is a text or a whole number")
+        raise Refused(
+            INVALID_REQUEST, "the `id` of a request is a text, or a whole number that all JSON readers can hold"
+        )
     return Message(method, params, id_of(value), _version_of(params))
 
 

@@ -161,7 +161,8 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
         if is_taken:
             schema = {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}
             found.append({"name": name, "in": "header", "required": False, "schema": schema})
-    return found
+    schema = {"type": "string", "minLength": 1}
+    return found + [{"name": name, "in": "header", "required": True, "schema": schema} for name in route.headers]
 
 
 def _query_schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401  # any annotation

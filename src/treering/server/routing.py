@@ -193,6 +193,7 @@ class Route(Struct, frozen=True, kw_only=True):
         empty_statuses: Other statuses of success, of replies without a body.
         refusal: The type of the JSON in which it also refuses, where a protocol says so, with 400 or 404.
         errors: The statuses of refusals, beside those that every route may give.
+        headers: Headers that a request needs.
         keyed: Whether it takes an Idempotency-Key.
         conditional: Whether it takes If-Match.
         tagged: Whether its reply has an ETag.
@@ -215,6 +216,7 @@ class Route(Struct, frozen=True, kw_only=True):
     statuses: tuple[int, ...] = ()
     empty_statuses: tuple[int, ...] = ()
     refusal: Any = None
+    headers: tuple[str, ...] = ()
     errors: tuple[int, ...] = ()
     keyed: bool = False
     conditional: bool = False

@@ -116,7 +116,8 @@ class TreeringSession:
         await self._with_session(lambda session: session.reset_leaf())
 
     def _most(self, limit: int | None) -> int | None:
-        return resolve_session_limit(limit, self.session_settings)
+        most: int | None = resolve_session_limit(limit, self.session_settings)
+        return most
 
     async def _with_session(self, work: Callable[[Session], Awaitable[T]]) -> T:
         async def run(host: SessionHost) -> T:

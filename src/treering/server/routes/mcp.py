@@ -23,6 +23,7 @@ from ...mcp.listening import LISTEN, Listener
 from ...mcp.messages import (
     GREETED_VERSIONS,
     HEADER_MISMATCH,
+    ID_MAX,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -76,7 +77,7 @@ class RpcMessage(Struct, frozen=True, kw_only=True):
     jsonrpc: Literal["2.0"]
     method: str
     params: dict[str, Any] = {}  # those of the method
-    id: str | Annotated[int, Meta(ge=-(2**53), le=2**53)] | UnsetType = UNSET
+    id: str | Annotated[int, Meta(ge=-ID_MAX, le=ID_MAX)] | UnsetType = UNSET
 
 
 class PrincipalReach:
@@ -228,6 +229,7 @@ async def _listen(call: Call[Nothing, JSON], reach: PrincipalReach, message: Mes
     reply=bytes,
     media_types=("text/event-stream",),
     errors=(404, 409),
+    headers=("Mcp-Session-Id",),
     streams=True,
 )
 async def follow_mcp(call: Call[Nothing, None]) -> EventStream:
@@ -247,7 +249,7 @@ async def follow_mcp(call: Call[Nothing, None]) -> EventStream:
     return EventStream(call.service, call.principal, events, farewell=lambda _: b"")
 
 
-@routes.add("DELETE", "/mcp", right="read", status=204, errors=(404,))
+@routes.add("DELETE", "/mcp", right="read", status=204, errors=(404,), headers=("Mcp-Session-Id",))
 async def leave_mcp(call: Call[Nothing, None]) -> Reply:
     """Forget a client, which follows nothing any more."""
     call.service.mcp_clients.leave(call.principal, _client_of(call))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..routing import RouteTable
 from . import (
+    ag_ui,
     contexts,
     entries,
     finding,
@@ -37,6 +38,7 @@ ROUTES = RouteTable(
         *list_streams.routes.all,
         *gathering.routes.all,
         *mcp.routes.all,
+        *ag_ui.routes.all,
         *viewer.routes.all,
     ]
 )

@@ -1,0 +1,54 @@
+"""What a session shows while its log is leased to another kind of write than an append."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from treering import MemoryStore, SessionHost
+from treering.events.stores.base import Append, Outcome
+from treering.events.stores.capabilities import AppendsAtOnce, LooksAtOnce
+
+T = TypeVar("T")
+
+
+class Remote(MemoryStore):
+    """A store that is waited for, and by its appends, from when it is told so, until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go: anyio.Event | None = None
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return None if kind in (AppendsAtOnce, LooksAtOnce) else super().capability(kind)
+
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
+        return None
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        await checkpoint()
+        if self.let_go is not None:
+            await self.let_go.wait()
+        return [super(Remote, self).try_append(each) for each in appends]
+
+
+async def test_what_was_appended_is_read_at_once_while_the_session_waits_to_be_replaced() -> None:
+    store = Remote()
+    async with SessionHost(store=store) as host, SessionHost() as elsewhere, anyio.create_task_group() as tasks:
+        session, other = await host.create("main"), await elsewhere.create("main")
+        await other.append_message("user", "theirs")
+        first = await session.append_message("user", "one")
+        store.let_go = anyio.Event()
+        tasks.start_soon(session.append_message, "user", "two")
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(partial(host.put, other, replace=True))
+        await anyio.wait_all_tasks_blocked()
+        assert (session.cursor.seq, session.path()) == (1, [first])
+        store.let_go.set()
+        await anyio.wait_all_tasks_blocked()
+        await session.refresh()
+        assert session.path() == other.path()
