@@ -32,8 +32,8 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
 
-interop: $(READY) $(NODE) ## run the frameworks' own tests and others' clients, in environments that it makes in .frameworks/
-	$(BIN)/pytest -q -m interop tests/adapters tests/importing tests/mcp tests/server
+interop: $(READY) $(NODE) ## run frameworks' own tests, others' clients and real programs, installed in .frameworks/ and .node/
+	$(BIN)/pytest -q -m interop tests/adapters tests/handing_over tests/importing tests/mcp tests/server
 
 browser: $(READY) ## open the viewer in Chromium and look at what it shows and does
 	$(BIN)/pytest -q -m browser -n 2 --dist loadfile tests/viewer

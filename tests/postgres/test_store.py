@@ -18,7 +18,7 @@ class TestPostgresStore(StoreSuite):
         self.url = url
 
     async def make_store(self) -> Store:
-        return PostgresStore(self.url)
+        return PostgresStore(f"{self.url}&archive=memory://suite")
 
     async def another_host(self, store: Store) -> Store | None:
-        return PostgresStore(self.url)
+        return PostgresStore(f"{self.url}&archive=memory://suite")
