@@ -1,4 +1,4 @@
-"""The doctor of a database: what it finds wrong with rows, objects, leases and counters, and that it changes nothing."""
+"""The doctor of a database: what it finds wrong with rows, objects, leases and counters."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ DAMAGE = (
     ("select setval('epochs', 1)", "", "counter_behind", "error", "counter of epochs"),
     ("select setval('histories', 1)", "", "counter_behind", "error", "counter of histories"),
     ("update logs set owner = 'nobody' where ref = 'new.jsonl'", "new.jsonl", "owner_unknown", "note", "no more"),
-    ("with h as (insert into hosts (id, name, until) values ('dead', 'dead', now() - interval '1 day') returning id) "
-     "update logs set owner = h.id from h where ref = 'new.jsonl'", "new.jsonl", "lease_over", "note", "is over"),
+    ("with h as (insert into hosts (id, name, until) values ('dead', '', now() - interval '1 day') returning id) "
+     + "update logs set owner = h.id from h where ref = 'new.jsonl'", "new.jsonl", "lease_over", "note", "is over"),
 )  # fmt: skip
-"""What is done to a sound database, and the path, the code and the severity of what is found, and a part of what is said."""
+"""What is done to a sound database; the path, the code and the severity of what is found, and a part of the message."""
 
 
 def test_each_damage_is_found_and_named_and_nothing_else(url: str, tmp_path: Path) -> None:
