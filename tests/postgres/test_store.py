@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from treering.stores import Store
@@ -15,10 +17,10 @@ class TestPostgresStore(StoreSuite):
 
     @pytest.fixture(autouse=True)
     def _address(self, url: str) -> None:
-        self.url = url
+        self.url = f"{url}&archive=memory://suite" if find_spec("fsspec") else url
 
     async def make_store(self) -> Store:
-        return PostgresStore(f"{self.url}&archive=memory://suite")
+        return PostgresStore(self.url)
 
     async def another_host(self, store: Store) -> Store | None:
-        return PostgresStore(f"{self.url}&archive=memory://suite")
+        return PostgresStore(self.url)
