@@ -6,7 +6,7 @@ when it is carried out, whatever its own conditions say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import anyio
@@ -190,13 +190,20 @@ class Database:
         return [] if log is None or log.header is None else [(log.history, log.head, log.header)]
 
     def _read(self, wanted: Wanted) -> list[Row]:
-        log = next((each for each in self.logs.values() if each.history == wanted["history"]), None)
-        lines: Sequence[bytes] = () if log is None else log.lines[wanted["after"] : wanted["through"]]
-        return [(line,) for line in lines]
+        log = self.logs.get(wanted["ref"])
+        if log is None or log.header is None:
+            return []
+        is_same = log.history == wanted["history"]
+        lines: list[bytes | None] = [*log.lines[wanted["after"] : wanted["through"]]] if is_same else []
+        return [(log.history, log.head, line) for line in lines or [None]]
 
     def _bodies(self, wanted: Wanted) -> list[Row]:
-        log = next((each for each in self.logs.values() if each.history == wanted["history"]), None)
-        return [] if log is None else [(seq, log.lines[seq - 1]) for seq in wanted["seqs"] if seq <= log.head]
+        log = self.logs.get(wanted["ref"])
+        if log is None or log.header is None:
+            return []
+        is_same = log.history == wanted["history"]
+        found = [(seq, log.lines[seq - 1]) for seq in wanted["seqs"] if is_same and seq <= log.head]
+        return [(log.history, *each) for each in found or [(None, None)]]
 
     def _load(self, wanted: Wanted) -> list[Row]:
         log, found = self.logs.get(wanted["ref"]), self._beside.get((wanted["ref"], wanted["kind"]))
