@@ -8,9 +8,9 @@ one actor: callers that ask for it during activation or passivation wait until t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -242,7 +242,7 @@ class Registry(Holders):
             await holder.actor.mailbox.quiet()
             await self.passivate_safely(holder)
 
-    async def _each_live(self, call: Callable[[Holder], Awaitable[object]]) -> None:
+    async def _each_live(self, call: Callable[[Holder], Coroutine[Any, Any, object]]) -> None:
         """Call a function with each live session; many at a time if each would wait for the store."""
         live, leases = list(self.live_holders.values()), self.runtime.leases
         if leases is None or not leases.lease_s:
