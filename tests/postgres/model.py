@@ -190,13 +190,17 @@ class Database:
         return [] if log is None or log.header is None else [(log.history, log.head, log.header)]
 
     def _read(self, wanted: Wanted) -> list[Row]:
-        log = next((each for each in self.logs.values() if each.history == wanted["history"]), None)
-        lines: Sequence[bytes] = () if log is None else log.lines[wanted["after"] : wanted["through"]]
-        return [(line,) for line in lines]
+        found: Sequence[bytes] = self._lines(wanted)[wanted["after"] : wanted["through"]]
+        return [(*log[:2], line) for log in self._open(wanted) for line in found or [None]]
 
     def _bodies(self, wanted: Wanted) -> list[Row]:
+        lines = self._lines(wanted)
+        found: list[tuple[int, bytes | None]] = [(seq, lines[seq - 1]) for seq in wanted["seqs"] if seq <= len(lines)]
+        return [(log[0], *each) for log in self._open(wanted) for each in found or [(0, None)]]
+
+    def _lines(self, wanted: Wanted) -> Sequence[bytes]:
         log = next((each for each in self.logs.values() if each.history == wanted["history"]), None)
-        return [] if log is None else [(seq, log.lines[seq - 1]) for seq in wanted["seqs"] if seq <= log.head]
+        return () if log is None else log.lines
 
     def _load(self, wanted: Wanted) -> list[Row]:
         log, found = self.logs.get(wanted["ref"]), self._beside.get((wanted["ref"], wanted["kind"]))

@@ -66,7 +66,7 @@ class Reader:
         wanted = {"ref": ref, "history": history_of(generation, self._connections.restored), "seqs": list(seqs)}
         rows = self._rows(self._statements.bodies, wanted)
         self._check(ref, generation, rows)
-        found = {seq: line for _, seq, line in rows if seq is not None}
+        found = {seq: line for _, seq, line in rows if line is not None}
         if any(seq not in found for seq in seqs):
             raise InvalidInput(f"{ref} does not have all of the lines that were asked for: read its head again")
         return [found[seq] for seq in seqs]
