@@ -50,6 +50,7 @@ SHOWN = {
     "catalog.md": ["Hello 1 "],
     "exporting.md": ["{'ticket': 600}"],
     "formats.md": ["room-1 2\n"],
+    "handing-over.md": ["claude --resume "],
     "index.md": ["['Which one first?', 'Fewer passes, then.']\n", "60 message\n"],
     "keeping.md": [],
     "models.md": ["Hello to you."],

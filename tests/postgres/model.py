@@ -6,7 +6,7 @@ when it is carried out, whatever its own conditions say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import anyio
@@ -190,17 +190,20 @@ class Database:
         return [] if log is None or log.header is None else [(log.history, log.head, log.header)]
 
     def _read(self, wanted: Wanted) -> list[Row]:
-        found: Sequence[bytes] = self._lines(wanted)[wanted["after"] : wanted["through"]]
-        return [(*log[:2], line) for log in self._open(wanted) for line in found or [None]]
+        log = self.logs.get(wanted["ref"])
+        if log is None or log.header is None:
+            return []
+        is_same = log.history == wanted["history"]
+        lines: list[bytes | None] = [*log.lines[wanted["after"] : wanted["through"]]] if is_same else []
+        return [(log.history, log.head, line) for line in lines or [None]]
 
     def _bodies(self, wanted: Wanted) -> list[Row]:
-        lines = self._lines(wanted)
-        found: list[tuple[int, bytes | None]] = [(seq, lines[seq - 1]) for seq in wanted["seqs"] if seq <= len(lines)]
-        return [(log[0], *each) for log in self._open(wanted) for each in found or [(0, None)]]
-
-    def _lines(self, wanted: Wanted) -> Sequence[bytes]:
-        log = next((each for each in self.logs.values() if each.history == wanted["history"]), None)
-        return () if log is None else log.lines
+        log = self.logs.get(wanted["ref"])
+        if log is None or log.header is None:
+            return []
+        is_same = log.history == wanted["history"]
+        found = [(seq, log.lines[seq - 1]) for seq in wanted["seqs"] if is_same and seq <= log.head]
+        return [(log.history, *each) for each in found or [(None, None)]]
 
     def _load(self, wanted: Wanted) -> list[Row]:
         log, found = self.logs.get(wanted["ref"]), self._beside.get((wanted["ref"], wanted["kind"]))

@@ -19,6 +19,7 @@ from treering.stores.postgres import PostgresStore, committing
 from treering.stores.postgres.local_server import LocalServer
 from treering.testing.stores.case import header_of, line
 
+from ..loops import TWO
 from .counting import counted
 
 SESSIONS = 1000
@@ -149,6 +150,7 @@ async def acquired(url: str, count: int) -> AsyncIterator[tuple[PostgresStore, l
         await store.aclose()
 
 
+@pytest.mark.parametrize("anyio_backend", TWO, indirect=True)
 async def test_more_appends_than_a_statement_takes_go_in_several_and_are_answered_in_order(
     monkeypatch: pytest.MonkeyPatch, server: LocalServer, url: str
 ) -> None:
