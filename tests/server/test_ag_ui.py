@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import AgentSession, MessageEntry, Session, SessionHost, message, thinking, tool, tool_use
+from treering import AgentSession, MessageEntry, Session, SessionHost, message, thinking, tool, tool_result, tool_use
 from treering.entries import ToolResultPart
 from treering.events.disk.disk import OsDisk
 from treering.server import Tokens
@@ -134,10 +134,13 @@ async def test_a_page_that_was_cut_off_gets_what_is_being_written_from_its_begin
         while not (again.messages and again.messages[-1]["content"] == "Once upon "):
             await until("TEXT_MESSAGE_CONTENT")
         session.emit("progress", {"done": 1})
-        session.emit_text("agent.text", "a ti", message="a1")
-        await session.append(message("assistant", [thinking("Hm."), "Once upon a time."]))
+        for _ in range(1500):  # more than a feed keeps, so that the stream reads the text from its beginning again
+            session.emit_text("agent.text", "a", message="a1")
+        await until("TEXT_MESSAGE_CONTENT")
+        story = f"Once upon {'a' * 1500} time."
+        await session.append(message("assistant", [thinking("Hm."), story]))
         assert (await until())["type"] == "RUN_FINISHED"
-    assert [each["content"] for each in again.messages] == ["Tell me.", "Hm.", "Once upon a time."]
+    assert [each["content"] for each in again.messages] == ["Tell me.", "Hm.", story]
     assert again.types.count("TEXT_MESSAGE_START") == again.types.count("REASONING_START") == 1
     assert [each.message.role for each in await session.entries() if isinstance(each, MessageEntry)] == [
         "user",
@@ -154,13 +157,17 @@ async def test_a_run_ends_with_what_it_waits_for_or_what_failed_and_follows_the_
     page = Page([said("u1", "Paint it.")])
     async with running(client, session, page) as until:
         await until("STATE_SNAPSHOT")
+        await session.append(message("assistant", [tool_use("c0", "mix", {})]))
+        await session.append(message("tool", [tool_result("c0", "no brush", is_error=True)]))
+        while page.state["state"] != "error":  # after which an agent goes on
+            await until("STATE_DELTA")
         session.emit_text("agent.text", "I will paint it gre", message="first")
         await until("TEXT_MESSAGE_CONTENT")
         session.emit_text("agent.text", "Which colour?", message="second")  # the first is given up
         await session.append(message("assistant", ["Which colour?", tool_use("c1", "ask_user", {"what": "colour"})]))
         end = await until()
     assert end["outcome"] == {"type": "success", "pendingToolCallIds": ["c1"]}
-    assert [each["content"] for each in page.messages] == ["Paint it.", "Which colour?"]
+    assert [each["content"] for each in page.messages] == ["Paint it.", "", "no brush", "Which colour?"]
     page.messages.append(said("r1", "Blue.", "tool", toolCallId="c1"))
     page.messages.append(said("r2", "Nobody asked.", "tool", toolCallId="c9"))
     page = Page(page.messages)
@@ -180,7 +187,7 @@ async def test_a_run_ends_with_what_it_waits_for_or_what_failed_and_follows_the_
     ]  # fmt: skip
     told = [part.tool_result for each in await session.entries() if isinstance(each, MessageEntry)
             for part in each.message.content if isinstance(part, ToolResultPart)]  # fmt: skip
-    assert [(each.tool_use_id, each.text) for each in told] == [("c1", "Blue.")]
+    assert [(each.tool_use_id, each.text) for each in told] == [("c0", "no brush"), ("c1", "Blue.")]
 
 
 @pytest.mark.feature("A-30")
