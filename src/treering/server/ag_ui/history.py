@@ -199,9 +199,10 @@ def payloads_of(sent: Iterable[SentMessage], open_calls: frozenset[str]) -> list
 def _parts(sent: SentMessage) -> list[Content]:
     if isinstance(sent.content, str):
         return [text(sent.content)]
-    if not isinstance(sent.content, list):
+    content: object = sent.content
+    if not isinstance(content, list):
         raise Malformed(f"the message {sent.id!r} has no content: send a text, or a list of parts")
-    return [_part(sent.id, part) for part in cast("list[JSON]", sent.content)]  # as it was parsed
+    return [_part(sent.id, part) for part in cast("list[JSON]", content)]  # as it was parsed
 
 
 def _part(message_id: str, part: JSON) -> Content:
