@@ -14,7 +14,7 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons interop browser screenshots check docs mutants bench bench-full soak clean
+.PHONY: help demo test test-pythons interop browser screenshots check check-mypy check-pyright check-style check-house docs mutants bench bench-full soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
@@ -32,8 +32,8 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
 
-interop: $(READY) $(NODE) ## run the frameworks' own tests and others' clients, in environments that it makes in .frameworks/
-	$(BIN)/pytest -q -m interop tests/adapters tests/importing tests/mcp tests/server
+interop: $(READY) $(NODE) ## run frameworks' own tests, others' clients and real programs, installed in .frameworks/ and .node/
+	$(BIN)/pytest -q -m interop tests/adapters tests/handing_over tests/importing tests/mcp tests/server
 
 browser: $(READY) ## open the viewer in Chromium and look at what it shows and does
 	$(BIN)/pytest -q -m browser -n 2 --dist loadfile tests/viewer
@@ -41,12 +41,20 @@ browser: $(READY) ## open the viewer in Chromium and look at what it shows and d
 screenshots: $(READY) ## draw each page of the viewer, wide and narrow, light and dark, into .screenshots/
 	$(BIN)/python -m tests.viewer.screenshots .screenshots
 
-check: $(READY) ## check style, types, the imports between packages, and the figures of the house
+check: check-mypy check-pyright check-style check-house ## check style, types, the imports between packages, and the figures of the house
+
+check-style: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
+
+check-mypy: $(READY)
+	$(BIN)/mypy
+
+check-pyright: $(READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+check-house: $(READY)
 	$(BIN)/python -m bench house --check
 
 docs: $(READY) ## build the site of the documentation into site/; a dead link or a missing name is an error
@@ -66,7 +74,7 @@ bench-full: $(READY) ## the same at full scale, with every peer and charts; take
 
 soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to continue
 	$(BIN)/python -m tests.soak --scale $(or $(SOAK),1) $(if $(RESUME),--resume)
-	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m soak
+	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m 'soak or hypothesis'
 
 clean: ## remove what the other targets created
 	rm -rf .venv .node .frameworks .bench .mutants .soak .screenshots .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import environments, runner
+from .archive import archive_command
 from .comparison import comparison_table
 from .house import house_command
 from .path import path_command
@@ -276,6 +277,7 @@ def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
 
 
 main.add_command(house_command)
+main.add_command(archive_command)
 main.add_command(path_command)
 main.add_command(remote_command)
 main.add_command(scale_command)

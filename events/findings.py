@@ -55,6 +55,20 @@ class LeftOut(Finding, frozen=True, kw_only=True):
     example: str
 
 
+class NotHeld(Struct, frozen=True):
+    """Something of the path that a program cannot hold, or would not send to its model.
+
+    Attributes:
+        entry_id: The entry of which it is a part.
+        kind: What it is: "thinking", "image", "message before the summary", or other words of this sort.
+        text: How it begins.
+    """
+
+    entry_id: str
+    kind: str
+    text: str
+
+
 def unreadable(path: str, error: TreeringError | OSError) -> Finding:
     """Return the finding on a file that cannot be read, with the place that the error names, if it names one.
 

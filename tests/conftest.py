@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -20,9 +21,16 @@ from hypothesis import HealthCheck, settings
 from treering import SessionHost
 
 from .loops import choose_loops
+from .sampling import examples
 
-# The same examples in every run, however slow the machine, so that failures can be reproduced. The soak tests more.
-settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in every run, however slow the machine, so that failures can be reproduced. The soak tries more.
+settings.register_profile(
+    "here",
+    max_examples=examples(40),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("here")
 
 FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed", "lines lost")
@@ -36,6 +44,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Warnings are errors in processes that tests start, too: what they leave open shows on their stderr.
 os.environ.setdefault("PYTHONWARNINGS", "error")
+
+# `bench` is a folder of programs at the top of the checkout that is not installed. Only for this import: `actors` and
+# the other folders beside it must not become importable by their short names.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import bench  # noqa: F401
+
+sys.path.pop(0)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

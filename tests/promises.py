@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ def marks(source: str) -> Iterator[Mark]:
     yield from _marks(ast.parse(source), "")
 
 
+@cache
 def proofs() -> dict[object, list[str]]:
     """Return for each id the places of its marks, with what the tests there say."""
     found: dict[object, list[str]] = {}
@@ -72,7 +74,11 @@ def _marks(node: ast.AST, says: str) -> Iterator[Mark]:
         yield from _marks(child, says)
 
 
+def main(ids: Sequence[str]) -> None:
+    """Print each promise with its tests."""
+    for id_ in ids or PROMISED:
+        sys.stdout.write("\n  ".join([id_, *proofs().get(id_, ["no test is marked with this id"])]) + "\n")
+
+
 if __name__ == "__main__":
-    proven = proofs()
-    for id_ in sys.argv[1:] or PROMISED:
-        sys.stdout.write("\n  ".join([id_, *proven.get(id_, ["no test is marked with this id"])]) + "\n")
+    main(sys.argv[1:])

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
+from itertools import product
 
 import pytest
+
+
+def examples(short: int) -> int:
+    """Return how many examples of a property are tried: so many, and by the soak up to 50 times as many."""
+    return max(short, int(50 * short * float(os.environ.get("SOAK") or 0)))
 
 
 def some_of(cases: Iterable[object], every: int, start: int = 0) -> list[pytest.ParameterSet]:
@@ -19,4 +26,17 @@ def some_of(cases: Iterable[object], every: int, start: int = 0) -> list[pytest.
     return [
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if left == start else pytest.mark.soak)
         for left, case in ((number % every, case) for number, case in enumerate(cases))
+    ]
+
+
+def each_with_one(outer: Sequence[object], inner: Sequence[object]) -> list[pytest.ParameterSet]:
+    """Pair each value with one of the others, in turn, and mark the remaining pairs as `soak`.
+
+    Args:
+        outer: Each of these is in one case of `make test`.
+        inner: What they are paired with.
+    """
+    return [
+        pytest.param(one, other, marks=() if (at - place) % len(inner) == 0 else pytest.mark.soak)
+        for (at, one), (place, other) in product(enumerate(outer), enumerate(inner))
     ]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 
-from .promises import BEGUN_IDS, PROMISED, TESTS, Mark, marks, proofs
+from .promises import BEGUN_IDS, PROMISED, TESTS, Mark, main, marks, proofs
 
 SOURCE = TESTS.parents[1] / "shared" / "FEATURES.md"
 
@@ -36,9 +34,9 @@ def test_b(x: int) -> None: ...
     }
 
 
-def test_a_promise_is_printed_with_its_tests() -> None:
-    command = [sys.executable, "-m", "tests.promises", "G-94", "G-0"]
-    printed = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=True).stdout
+def test_a_promise_is_printed_with_its_tests(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["G-94", "G-0"])
+    printed = capsys.readouterr().out
     assert re.search(r"^G-94\n  \w.+  \[tests/\S+\.py:\d+\]$", printed, re.MULTILINE)
     assert printed.endswith("G-0\n  no test is marked with this id\n")
 

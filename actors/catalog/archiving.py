@@ -113,7 +113,8 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
         except LeafMoved:  # another command came first
             return False
     pack = partial(_pack, core, catalog, ref)  # readers rely on what is noted when it moved
-    if core.runtime.packs is not None and not await on_own_task(core.runtime, pack):
+    packs = core.runtime.packs
+    if packs is not None and packs.can_pack and not await on_own_task(core.runtime, pack):
         return False
     core.runtime.touched.add(ref)
     return True

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 from ...events.arguments import check_text
 from ...events.errors import InvalidInput
 from ..host.names import checked_path
-from .reading import Handle
+from ..transfer.reports import HandedOver
+from .appending import Appending
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction
@@ -22,8 +23,8 @@ ExportFormat: TypeAlias = Literal["native", "pi", "omp", "json", "markdown", "ht
 docs/formats.md."""
 
 
-class Exporting(Handle):
-    """The export call of a session."""
+class Exporting(Appending):
+    """The export calls of a session."""
 
     __slots__ = ()
 
@@ -95,3 +96,41 @@ class Exporting(Handle):
 
         path = None if destination is None else Path(checked_path(destination))
         return await export(self._core, self, format, path, leaf_id, redact, overwrite=overwrite)
+
+    async def hand_over(
+        self,
+        program: str,
+        *,
+        leaf_id: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        dry_run: bool = False,
+    ) -> HandedOver:
+        """Write a path as another program's own session, where that program looks, and record that.
+
+        What the program goes on to write comes back with the next import of its sessions, below the entry that was
+        handed over. Nothing that exists there is changed. The record is an entry that contexts do not show; it is
+        appended aside, or at the leaf in a dialect that knows no such entries.
+
+        Args:
+            program: The program: one of `treering.formats.handing_over.targets.target_names()`.
+            leaf_id: The end of the path; by default the leaf.
+            cwd: The folder in which the program goes on; by default the session's own if it exists here, or else the
+                current one.
+            dry_run: Write nothing, and only return what the program cannot hold.
+
+        Returns:
+            Where it is, how it is resumed, and what was left out.
+
+        Raises:
+            InvalidInput: There is no such program; the path has no messages; there is no such folder.
+            EntryNotFound: The session has no such entry.
+            ReadOnly: The session was opened read-only, and this is no dry run.
+            ForeignFormatError: What would be written could not be read back, so nothing was written.
+            OSError: The program's folder cannot be written; the session has a record of what is not there, which does
+                no harm.
+        """
+        check_text("leaf_id", leaf_id)
+        from ..transfer.handing_over import hand_over
+
+        folder = None if cwd is None else checked_path(cwd)
+        return await hand_over(self, program, leaf_id, folder, os.environ, dry_run=dry_run)

@@ -347,6 +347,8 @@ class SyncSession(Facade[Session]):
             lambda: self.twin.export(format, destination, leaf_id=leaf_id, redact=redact, overwrite=overwrite)
         )
 
+    hand_over = awaited(Session.hand_over)
+
     # -- following
 
     @overload

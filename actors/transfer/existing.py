@@ -80,6 +80,12 @@ class LogFinder:
             self._refs_by_id = await self._list_by_id()
         return [ref for name in sorted(names) for ref in self._refs_by_id.get(name, ())]
 
+    async def named(self, session_id: str) -> list[Ref]:
+        """Return the logs whose names may contain the id of a session."""
+        if self._refs_by_id is None:
+            self._refs_by_id = await self._list_by_id()
+        return [*self._refs_by_id.get(session_id, ())]
+
     def note(self, ref: Ref) -> None:
         """Note a log that may not have existed when they were listed."""
         if self._refs_by_id is not None:

@@ -36,6 +36,7 @@ from ..catalog.archiving import unarchive
 from ..host.names import new_ref
 from ..host.tasks import on_own_task
 from ..log.open_log import encode_leaf
+from .coming_back import origin_of
 from .existing import (
     LogFinder,
     append,
@@ -99,6 +100,9 @@ async def _import_one(core: HostCore, finder: LogFinder, found: Found) -> Import
 async def _import(core: HostCore, finder: LogFinder, found: Found) -> ImportReport:
     """Import a session: under its own name, or into the session of this host that it is known to be."""
     session = found.session
+    origin = await origin_of(core, finder, found)
+    if origin is not None:
+        return await _write(core, origin.incoming, origin.ref, found)
     if isinstance(session, KeptSession):
         return await _import_by_id(core, finder, Copied(session, str(found.path)), found)
     converted = Converted(session, str(found.path))
@@ -292,6 +296,8 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     continued = not is_at_leaf and (by_content or advancing > incoming.matched)
     if continued and isinstance(incoming, Converted) and incoming.is_of_source is not None:
         continued = await has_continued(log, with_ids, incoming.is_of_source, incoming.last_time)
+    if incoming.continues is not None:
+        continued = leaf_before not in incoming.continues
     leaf = leaf_before if continued else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))

@@ -97,6 +97,8 @@ class Incoming(ABC):
         leaf: The leaf of the source; None if it is empty.
         last: The last added entry that becomes the leaf; None if there is none.
         findings: What was damaged, or could not be imported.
+        continues: The entries of the log after which the source goes on, if it was handed over: the leaf moves along if
+            it is one of these. None for all other sources.
     """
 
     def __init__(self, header: Header, dialect: Dialect, block: bytes, findings: list[Finding], path: str) -> None:
@@ -105,6 +107,7 @@ class Incoming(ABC):
         self.added: int = 0
         self.leaf: str | None = None
         self.last: str | None = None
+        self.continues: frozenset[str] | None = None
         self._path = path
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The results of an import: a report for each session, and which files of a folder were not imported."""
+"""The results of an import, a report for each session and which files were not imported; and those of handing over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ...events.findings import Finding, LeftOut
+from ...events.findings import Finding, LeftOut, NotHeld
 from ...events.stores.base import Ref
 
 
@@ -66,3 +66,23 @@ class ImportReports(list[ImportReport]):
         self.unknown = unknown
         self.unknown_paths = tuple(unknown_paths)
         self.failed = tuple(failed)
+
+
+class HandedOver(Struct, frozen=True):
+    """Where a session was handed over, and what was left behind.
+
+    Attributes:
+        program: The program.
+        id: What the program's option to resume a session takes; None if nothing was written.
+        path: The file of the program's session; None if the program keeps it elsewhere, or nothing was written.
+        cwd: The folder in which the program goes on.
+        command: The command that resumes the session there; None if nothing was written.
+        left_out: What the program cannot hold or does not send to a model.
+    """
+
+    program: str
+    id: str | None
+    path: str | None
+    cwd: str
+    command: str | None
+    left_out: tuple[NotHeld, ...]

@@ -43,6 +43,22 @@ async def in_file(offload: Offload, path: Path, pieces: AsyncIterator[bytes], *,
     return path
 
 
+def new_file(path: Path, data: bytes) -> None:
+    """Create a file, under a temporary name first, and the folders above it.
+
+    Raises:
+        ExportExists: The path exists already, or appeared meanwhile.
+        OSError: The file cannot be written; nothing is left of it.
+    """
+    _disk.make_directory(str(path.parent.absolute()))
+    file = _TemporaryFile(path, overwrite=False)
+    try:
+        file.write(data)
+        file.finish(overwrite=False)
+    finally:
+        file.close()
+
+
 class _TemporaryFile:
     """A file that has a temporary name until it is finished."""
 

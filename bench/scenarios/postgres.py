@@ -11,10 +11,11 @@ from functools import partial
 
 import anyio
 import psycopg
+from anyio.lowlevel import checkpoint
 from psycopg import sql
 from psycopg.abc import Params
 
-from treering import SessionHost
+from treering import MemoryStore, SessionHost
 from treering.events.stores.base import Append, Committed, Lease
 from treering.stores.postgres import PostgresStore
 from treering.testing.stores.case import line
@@ -32,6 +33,7 @@ PAGE = 50
 LONG = 10_000
 
 _STATEMENT, _STORE, _SESSIONS = "the statement alone", "treering, the store", "treering, sessions"
+_MEMORY, _TASKS = "treering, sessions in memory", "tasks that wait for an event"
 _SURVIVES = "a power cut"
 
 
@@ -86,10 +88,18 @@ def _store(sessions: int, waves: int, scale: Scale, space: Workspace, *, slow: b
 
 def _sessions(sessions: int, waves: int, scale: Scale, space: Workspace, *, slow: bool) -> Sample:
     url = server(slow=slow).url(schema=new_schema())
+    return _waves_of_sessions(lambda: SessionHost(url), sessions, waves)
 
+
+def _in_memory(sessions: int, waves: int, scale: Scale, space: Workspace) -> Sample:
+    """Append the same without a database: what the library takes by itself, which no store makes less."""
+    return _waves_of_sessions(lambda: SessionHost(store=MemoryStore()), sessions, waves)
+
+
+def _waves_of_sessions(host_of: Callable[[], SessionHost], sessions: int, waves: int) -> Sample:
     async def append() -> Sample:
         sample = Sample(sessions * waves)
-        async with SessionHost(url) as host:
+        async with host_of() as host:
             handles = [await host.create() for _ in range(sessions)]
 
             async def wave() -> None:
@@ -107,6 +117,31 @@ def _sessions(sessions: int, waves: int, scale: Scale, space: Workspace, *, slow
         return sample
 
     return run(append)
+
+
+def _tasks(sessions: int, waves: int, scale: Scale, space: Workspace) -> Sample:
+    """Start as many tasks that wait for one event, and do nothing else."""
+
+    async def wait() -> Sample:
+        sample = Sample(sessions * waves)
+
+        async def wave() -> None:
+            event = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                for _ in range(sessions):
+                    tasks.start_soon(event.wait)
+                await checkpoint()
+                event.set()
+
+        await wave()
+        with timed(sample):
+            for _ in range(waves):
+                began = time.perf_counter()
+                await wave()
+                sample.latencies_s.append(time.perf_counter() - began)
+        return sample
+
+    return run(wait)
 
 
 def _alone(scale: Scale, space: Workspace) -> Sample:
@@ -224,7 +259,9 @@ def _list_select(scale: Scale, space: Workspace) -> Sample:
 def _many(slow: bool) -> Callable[[Sequence[Peer], Scale], list[Side]]:
     def sides(peers: Sequence[Peer], scale: Scale) -> list[Side]:
         runs = ((_STATEMENT, _bare), (_STORE, _store), (_SESSIONS, _sessions))
-        return [Side(name, partial(each, scale.many, WAVES, scale, slow=slow), _SURVIVES) for name, each in runs]
+        sides = [Side(name, partial(each, scale.many, WAVES, scale, slow=slow), _SURVIVES) for name, each in runs]
+        without = ((_MEMORY, _in_memory), (_TASKS, _tasks))
+        return sides + [Side(name, partial(each, scale.many, WAVES, scale), "nothing") for name, each in without]
 
     return _if_installed(sides)
 

@@ -134,6 +134,11 @@ class Packs(Protocol):
     stay uncompressed.
     """
 
+    @property
+    def can_pack(self) -> bool:
+        """Whether there is a place for packed logs, as here; otherwise logs are only read and unpacked."""
+        return True
+
     async def pack(self, lease: Lease) -> None:
         """Pack a log, and end its lease. After a crash, the log is whole, and either packed or not.
 

@@ -266,6 +266,11 @@ class MemoryStore(Leases, LooksAtOnce, ScansChanges):
         self._extend(log, all_lines)
         return log.head
 
+    @property
+    def can_pack(self) -> bool:
+        """See `Packs.can_pack`."""
+        return True
+
     async def pack(self, lease: Lease) -> None:
         """Compress a log, and end its lease; see `Packs.pack`.
 

@@ -29,8 +29,8 @@ from .actors.session.describing import StoredMessage
 from .actors.session.exporting import ExportFormat
 from .actors.session.open_calls import OpenCall, Recovery
 from .actors.session.session import Session
-from .actors.transfer.reports import ImportReport, ImportReports
-from .events.findings import Finding, LeftOut
+from .actors.transfer.reports import HandedOver, ImportReport, ImportReports
+from .events.findings import Finding, LeftOut, NotHeld
 from .events.redaction import Redaction
 from .projections.building.budget import UsedTokens
 from .projections.session_state import CalledTool, SessionState
@@ -44,6 +44,7 @@ __all__ = [
     "CompactionReport",
     "ExportFormat",
     "Finding",
+    "HandedOver",
     "Hit",
     "HostStatistics",
     "ImportReport",
@@ -52,6 +53,7 @@ __all__ = [
     "Latency",
     "LeftOut",
     "Limits",
+    "NotHeld",
     "OpenCall",
     "Recovery",
     "Redaction",

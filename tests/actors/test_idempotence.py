@@ -40,6 +40,8 @@ from treering.entries import (
 from treering.events.stores.files import Durability
 from treering.testing.disks import MemoryDisk
 
+from ..loops import THREE
+
 Name: TypeAlias = Literal["native", "pi", "omp"]
 DIALECTS: list[Name] = ["native", "pi", "omp"]
 
@@ -133,6 +135,7 @@ async def test_a_repeated_batch_returns_its_ids_and_appends_nothing(tmp_path: Pa
 
 
 @pytest.mark.feature("X-8")
+@pytest.mark.parametrize("anyio_backend", THREE, indirect=True)
 @pytest.mark.parametrize("writes", ["inline", "thread"])
 async def test_a_command_that_many_tasks_send_at_once_is_carried_out_once(
     tmp_path: Path, writes: Literal["inline", "thread"]

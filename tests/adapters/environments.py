@@ -14,6 +14,8 @@ import tarfile
 import venv
 from pathlib import Path
 
+import pytest
+
 PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / ".frameworks"
 
@@ -69,3 +71,23 @@ def pip(python: Path, *arguments: str) -> None:
     command = [str(python), "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=lenient())
     assert done.returncode == 0, done.stderr
+
+
+def node_modules(name: str, *packages: str) -> Path:
+    """Return a folder with packages of npm, which are installed if they are not there.
+
+    Args:
+        name: What the folder is called.
+        *packages: The packages with their versions, such as "a-package@1.2.0".
+    """
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("node and npm are not installed")
+    folder = FOLDER / f"{name}-{hashlib.sha256(repr(packages).encode()).hexdigest()[:8]}"
+    if not (folder / "ready").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", *packages]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (folder / "ready").touch()
+    return folder

@@ -35,7 +35,7 @@ def in_process(*arguments: str, fails: bool = False) -> str:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bench") / "results.json"
-    chosen = ("append-one", "open-cold", "memory-passivated", "descriptors", "search-10000", "import")
+    chosen = ("append-one", "memory-passivated", "descriptors", "search-10000")
     printed = bench("run", *chosen, "--scale", "tiny", *TWO_PEERS, "--output", str(path))
     path.with_suffix(".txt").write_text(printed)
     return path

@@ -29,6 +29,8 @@ from treering.projections.context import boundary, build, plan
 from treering.projections.tokens import ByteEstimator, count_messages
 from treering.testing import strategies
 
+from ..sampling import examples
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = Header(id="s", version=1, timestamp=START)
 LADDERS: dict[str, Callable[[], list[ContextStrategy]]] = {
@@ -174,7 +176,7 @@ def with_summary(context: Context, path: list[Entry], window: int) -> ContextSou
     return ContextSource.of(context, path, summaries=[stored])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(strategies.trees(max_size=14), st.integers(400, 200_000), st.sampled_from(sorted(LADDERS)))
 def test_contexts_of_any_session_fit_the_window(entries: list[Entry], window: int, ladder: str) -> None:
     for context, path in contexts(entries):
@@ -184,7 +186,7 @@ def test_contexts_of_any_session_fit_the_window(entries: list[Entry], window: in
 WINDOWS = st.integers(400, 4_000) | st.integers(400, 200_000)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 2**32), st.integers(1, 40), WINDOWS, st.sampled_from(sorted(LADDERS)))
 def test_contexts_of_any_work_of_an_agent_fit_the_window(seed: int, turns: int, window: int, ladder: str) -> None:
     for context, path in contexts(random_tree(seed, turns)):

@@ -97,6 +97,8 @@ async def test_the_request_to_a_summarizer_has_the_target_length_and_the_convers
     for wrong, name in ((5, "int"), ([message("assistant", "a"), 5], "list"), ({message("user", "a")}, "set")):
         with pytest.raises(InvalidInput, match=f"the summarizer returned `{name}`: return text, or messages"):
             await generate_summary(TALK, 100, ScriptedSummarizer(wrong))  # type: ignore[arg-type]  # refused
+    with pytest.raises(InvalidInput, match="give `SummarizerOptions"):
+        await generate_summary(TALK, 100, ScriptedSummarizer("x"), options="brief")  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.feature("D-51")

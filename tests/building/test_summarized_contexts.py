@@ -18,6 +18,7 @@ from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.minimal_state import MinimalState
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.state_of_work import (
+    CALLS_KEPT,
     SessionState,
     as_entries,
     extract_session_state,
@@ -389,6 +390,26 @@ def test_failures_without_a_call_and_long_lines_are_named_shortly() -> None:
     assert shown == ["ab cdef", "ab ...", "a...", "...", "..."]
     named = [ContextMessage(each, message("user", "a")) for each in ("e1", "")]
     assert [each.id for each in as_entries(named)] == ["e1", "-"]
+
+
+def test_a_result_long_after_its_call_is_told_without_its_target() -> None:
+    calls = [message("assistant", tool_use(f"c{n}", "edit", {"path": f"{n}.py"})) for n in range(CALLS_KEPT + 1)]
+    failures = [message("tool", tool_result(f"c{n}", "no", is_error=True), tool_name="edit") for n in (0, 1)]
+    assert extract_session_state(entries(*calls, *failures)).blockers == ("edit failed: no", "edit 1.py failed: no")
+
+
+def test_a_request_with_which_the_last_messages_begin_is_sent_once() -> None:
+    calls = [
+        message("assistant", tool_use("c", "ls")),
+        message("tool", tool_result("c", "a")),
+        message("assistant", "b"),
+    ]
+    more = [message("assistant", tool_use("d", "ls")), message("tool", tool_result("d", "a"))]
+    missing, result = summarized(source_of(*conversation(15), message("user", "do it"), *calls, *more), 2000)
+    assert (missing.end_id, [each.entry_id for each in result.messages]) == (
+        "e14",
+        ["", *(f"e{n}" for n in range(15, 21))],
+    )
 
 
 def test_a_stored_system_message_is_kept() -> None:

@@ -18,6 +18,8 @@ from treering import SessionHost, SessionSummary
 from treering.cli.chat.picker import Layout, Picked, Picking, draw
 from treering.cli.chat.picker_screen import Picker
 
+from ..sampling import examples
+
 NOW = datetime(2026, 12, 25, 15, 0, tzinfo=UTC)
 HERE, ELSEWHERE = "1111", "2222"
 
@@ -288,7 +290,7 @@ def test_an_escape_byte_with_nothing_after_it_is_the_escape_key() -> None:
     assert send(b"\x1b", picking()) == Picked("quit")
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(25))
 @given(st.binary(max_size=80))
 def test_any_bytes_leave_a_picker_that_can_be_interrupted(data: bytes) -> None:
     assert send(data + b"\x1b[201~\x03", picking()).action in ("interrupt", "resume", "new", "quit")

@@ -35,6 +35,7 @@ SAMPLE = re.compile(
 )
 FOLLOWS = "run: until the host closes"
 EXTRAS = {
+    "agent_framework": "adapters.agent_framework",
     "agents": "adapters.openai_agents",
     "bpe_openai": "ExactTokenizer",
     "claude_agent_sdk": "adapters.claude_agent_sdk",
@@ -50,6 +51,7 @@ SHOWN = {
     "catalog.md": ["Hello 1 "],
     "exporting.md": ["{'ticket': 600}"],
     "formats.md": ["room-1 2\n"],
+    "handing-over.md": ["claude --resume "],
     "index.md": ["['Which one first?', 'Fewer passes, then.']\n", "60 message\n"],
     "keeping.md": [],
     "models.md": ["Hello to you."],

@@ -31,6 +31,7 @@ from treering.formats.dive import DiveFormat
 from treering.formats.dive.events import dive_document
 from treering.testing import strategies
 
+from ..sampling import examples
 from .conftest import ParsedSession, ReadSessions
 
 HEADER = Header(id="s", version=1, timestamp=datetime(2026, 3, 1, 9, tzinfo=UTC), title="Bakery")
@@ -256,7 +257,7 @@ def turns(draw: st.DrawFn) -> list[Message]:
 
 
 @pytest.mark.feature("D-44")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(saved=st.lists(st.tuples(turns(), st.integers(0, 9)), max_size=4))
 def test_written_messages_and_usage_read_back_equal(
     tmp_path_factory: pytest.TempPathFactory, read_sessions: ReadSessions, saved: list[tuple[list[Message], int]]

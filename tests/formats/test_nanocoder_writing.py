@@ -37,6 +37,7 @@ from treering.formats.nanocoder.writing import write_nanocoder
 from treering.projections.tokens import message_tokens
 from treering.testing import strategies
 
+from ..sampling import examples
 from .conftest import ReadSessions
 
 HEADER = Header(id="n-1", version=1, timestamp=EPOCH + timedelta(days=20000), cwd="/work/bakery", title="Bread")
@@ -393,7 +394,7 @@ def turns(draw: st.DrawFn) -> list[Message]:
 
 
 @pytest.mark.feature("N-16", "N-33", "N-36")
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(messages=turns())
 def test_written_messages_read_back_equal(
     tmp_path_factory: pytest.TempPathFactory, read_sessions: ReadSessions, messages: list[Message]

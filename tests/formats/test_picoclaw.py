@@ -16,6 +16,7 @@ from treering.formats.chain import Chain
 from treering.formats.picoclaw import picoclaw_document
 from treering.testing import strategies
 
+from ..sampling import examples
 from .conftest import ParsedSession, ReadSessions
 
 
@@ -191,7 +192,7 @@ def turns(draw: st.DrawFn) -> list[Message]:
 
 
 @pytest.mark.feature("P-29")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(messages=turns(), summary=WORDS)
 def test_written_messages_and_summary_read_back_equal(
     tmp_path_factory: pytest.TempPathFactory,

@@ -22,6 +22,7 @@ from treering.testing.disks.faulty import UnwellDisk
 from treering.testing.simulation import check_file, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
 
+from ..sampling import each_with_one
 from ..stores.logs import DyingDisk, Killed, killed, own
 
 ROOT = "/data/sessions"
@@ -133,8 +134,10 @@ def sample(calls: list[str], durability: Durability) -> list[int]:
     return [*map(chance.choice, places), len(calls)]
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["sample", "whole"])
+@pytest.mark.parametrize(
+    ("durability", "whole"),
+    [("file", False), ("group", False), *(pytest.param(each, True, marks=pytest.mark.soak) for each in DURABILITIES)],
+)
 def test_a_kill_at_any_disk_call_and_a_power_cut_during_recovery_leave_the_complete_session(
     durability: Durability, whole: bool
 ) -> None:
@@ -236,10 +239,10 @@ def test_the_error_of_a_session_that_cannot_be_written_names_its_file_and_says_w
     run(0, fail_once, new_disk())
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-@pytest.mark.parametrize(
-    "call", ["open", "stat", "fstat", "pread", "write", "datasync", "rename", "unlink", "sync_directory", "close"]
-)
+CALLS = ("open", "stat", "fstat", "pread", "write", "datasync", "rename", "unlink", "sync_directory", "close")
+
+
+@pytest.mark.parametrize(("call", "durability"), each_with_one(CALLS, DURABILITIES))
 def test_after_a_disk_error_an_append_to_an_archived_session_can_be_repeated(call: str, durability: Durability) -> None:
     async def append_after_error(memory: MemoryDisk, nth: int) -> bool:
         await create_session(memory, durability)

@@ -34,6 +34,8 @@ from treering.events.stores.base import Ref
 from treering.events.stores.memory import MemoryStore
 from treering.projections.context_changes import apply_change
 
+from ..sampling import examples
+
 Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"
 
@@ -192,7 +194,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 
 
 @pytest.mark.feature("P-22")
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(conversations(), st.lists(st.integers(0, 12), min_size=1, max_size=3))
 async def test_a_truncated_history_never_separates_a_result_from_its_call(
     messages: list[Message], cuts: list[int]

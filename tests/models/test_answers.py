@@ -23,6 +23,7 @@ from treering.models import event_stream
 from treering.models.event_stream import EventData
 from treering.testing.model_server import Call, Counts, ModelServer, Speech
 
+from ..sampling import examples
 from .asking import REQUEST, answer, streamed
 from .conftest import Maker
 
@@ -177,7 +178,7 @@ class PiecewiseResponse:
         self.closed = True
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.integers(0, len(STREAM))))
 def test_events_are_the_same_wherever_the_stream_is_split(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]

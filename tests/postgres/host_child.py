@@ -2,9 +2,10 @@
 
     python -m tests.postgres.host_child URL [SECONDS]
 
-`open NAME` opens a session, `say NAME TEXT` appends a message by a command of its own, `close host` closes the host and
-ends. The answer is what was asked for, or a word more: the class of the error. The clocks of the process, that of the
-wall and the monotonic one, are wrong by so many seconds; `jump SECONDS` sets both forward or back.
+`open NAME` opens a session, `say NAME TEXT` appends a message by a command of its own, `archive NAME` archives it,
+`close host` closes the host and ends. The answer is what was asked for, or a word more: the class of the error. The
+clocks of the process, that of the wall and the monotonic one, are wrong by so many seconds; `jump SECONDS` sets both
+forward or back.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ async def obey(url: str, clocks: WrongClocks) -> None:
                     clocks.wrong_by_s += float(name)
                 else:
                     session = await host.open(name)
-                    if verb == "say":
+                    if verb == "archive":
+                        await host.archive(session)
+                    elif verb == "say":
                         await session.append_message("user", text[0], command_id=text[0])
             except TreeringError as error:
                 line += f" {type(error).__name__}"

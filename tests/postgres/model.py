@@ -6,7 +6,7 @@ when it is carried out, whatever its own conditions say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import anyio
@@ -103,7 +103,7 @@ class Database:
                     self.broken.append(f"{ref} was taken from a host whose lease goes on")
                 self.taken += before not in (None, owner)
                 log.owner, log.writer, log.epoch = owner, owner, self._next()
-                rows.append((ref, log.epoch, log.history, log.head, log.header))
+                rows.append((ref, log.epoch, log.history, log.head, log.header, False))  # its lines are in no object
         return rows
 
     def _holders(self, wanted: Wanted) -> list[Row]:
@@ -187,16 +187,23 @@ class Database:
 
     def _open(self, wanted: Wanted) -> list[Row]:
         log = self.logs.get(wanted["ref"])
-        return [] if log is None or log.header is None else [(log.history, log.head, log.header)]
+        return [] if log is None or log.header is None else [(log.history, log.head, log.header, None, None, None)]
 
     def _read(self, wanted: Wanted) -> list[Row]:
-        log = next((each for each in self.logs.values() if each.history == wanted["history"]), None)
-        lines: Sequence[bytes] = () if log is None else log.lines[wanted["after"] : wanted["through"]]
-        return [(line,) for line in lines]
+        log = self.logs.get(wanted["ref"])
+        if log is None or log.header is None:
+            return []
+        is_same = log.history == wanted["history"]
+        lines: list[bytes | None] = [*log.lines[wanted["after"] : wanted["through"]]] if is_same else []
+        return [(log.history, None, log.head, line) for line in lines or [None]]
 
     def _bodies(self, wanted: Wanted) -> list[Row]:
-        log = next((each for each in self.logs.values() if each.history == wanted["history"]), None)
-        return [] if log is None else [(seq, log.lines[seq - 1]) for seq in wanted["seqs"] if seq <= log.head]
+        log = self.logs.get(wanted["ref"])
+        if log is None or log.header is None:
+            return []
+        is_same = log.history == wanted["history"]
+        found = [(seq, log.lines[seq - 1]) for seq in wanted["seqs"] if is_same and seq <= log.head]
+        return [(log.history, None, *each) for each in found or [(None, None)]]
 
     def _load(self, wanted: Wanted) -> list[Row]:
         log, found = self.logs.get(wanted["ref"]), self._beside.get((wanted["ref"], wanted["kind"]))

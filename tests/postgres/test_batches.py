@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 import psycopg
 import pytest
+from anyio.lowlevel import checkpoint
 
 from treering import Limits, Session, SessionHost, Settings
 from treering.errors import AppendFailed, LeaseLost, NotASession, SessionLocked, TreeringError
-from treering.events.stores.base import Lease
-from treering.stores.postgres import PostgresStore
+from treering.events.dialects.native import NativeDialect
+from treering.events.stores.base import Append, Committed, Fenced, Lease, Outcome
+from treering.stores.postgres import PostgresStore, committing
 from treering.stores.postgres.local_server import LocalServer
+from treering.testing.stores.case import header_of, line
 
+from ..loops import TWO
 from .counting import counted
 
 SESSIONS = 1000
@@ -59,6 +64,25 @@ async def test_a_thousand_pending_appends_are_one_statement_and_one_commit(
     with psycopg.connect(server.url()) as connection:
         found = connection.execute(f"SELECT count(*), count(DISTINCT session) FROM {schema}.entries".encode())
         assert found.fetchall() == [(2 * SESSIONS, SESSIONS)]
+
+
+async def test_many_sessions_are_released_together_when_their_host_passivates_or_closes_them(
+    server: LocalServer, url: str, schema: str
+) -> None:
+    async with SessionHost(url + "&lease_s=600") as another:
+        async with SessionHost(url + "&lease_s=600") as host:
+            sessions = [await host.create() for _ in range(60)]
+            await append_to_all(sessions, "the first")
+            with counted(server.url()) as counts:
+                assert await host.passivate_idle() == 60
+            assert 1 <= counts.of("owner = $", schema, "unwritten") <= 2
+            await append_to_all(sessions, "the second")
+            with counted(server.url()) as counts:
+                await host.aclose()
+            assert 1 <= counts.of("set owner", schema) <= 3
+        for session in sessions:
+            taken = await another.load(session.id)
+            assert taken.cursor.seq == 2
 
 
 @pytest.mark.feature("C-4")
@@ -109,3 +133,79 @@ async def test_logs_that_are_acquired_together_take_one_statement_and_one_that_i
     await acquire_all(["a", "strange", "b", "b"])
     assert {ref: type(each) for ref, each in told.items()} == {"a": Lease, "strange": NotASession, "b": SessionLocked}
     await store.aclose()
+
+
+def append_of(lease: Lease) -> Append:
+    return Append(lease, lease.head, (line(1),), header=NativeDialect().encode_header(header_of(lease.ref)))
+
+
+@asynccontextmanager
+async def acquired(url: str, count: int) -> AsyncIterator[tuple[PostgresStore, list[Append]]]:
+    """Open a store that holds logs which are not written, and yield the first append to each."""
+    store = PostgresStore(url + "&lease_s=600")
+    try:
+        taken = await store.acquire([f"{n}.jsonl" for n in range(count)], "owner")
+        yield store, [append_of(each) for each in taken if isinstance(each, Lease)]
+    finally:
+        await store.aclose()
+
+
+@pytest.mark.parametrize("anyio_backend", TWO, indirect=True)
+async def test_more_appends_than_a_statement_takes_go_in_several_and_are_answered_in_order(
+    monkeypatch: pytest.MonkeyPatch, server: LocalServer, url: str
+) -> None:
+    monkeypatch.setattr(committing, "BATCH_APPENDS_MAX", 4)
+    async with acquired(url, 14) as (store, appends):
+        others: list[Outcome] = []
+
+        async def append(*some: Append) -> None:
+            others.extend(await store.append(some))
+
+        with counted(server.url()) as counts:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(append, *appends[:2])  # the next ones join these, and lead what does not fit
+                await checkpoint()
+                outcomes = await store.append(appends[2:13])
+                tasks.start_soon(append, appends[13])
+        assert [type(each) for each in (*outcomes, *others)] == [Committed] * 14
+        assert counts.of("insert into", "lines") == 4 + 1
+        fenced = await store.append([appends[12], *appends[:3]])
+        assert [type(each) for each in fenced] == [Fenced] * 4
+
+
+async def test_who_is_cancelled_leaves_its_append_and_those_of_the_others_carried_out(url: str) -> None:
+    async with acquired(url, 6) as (store, appends):
+        got: dict[int, Outcome | str] = {}
+
+        async def append(number: int) -> None:
+            with anyio.CancelScope() as scope:
+                scopes[number] = scope
+                (got[number],) = await store.append([appends[number]])
+                await checkpoint()
+            if scope.cancelled_caught:
+                got[-number - 1] = "told afterwards"
+
+        scopes: dict[int, anyio.CancelScope] = {}
+        async with anyio.create_task_group() as tasks:
+            for number in range(6):
+                tasks.start_soon(append, number)
+            await checkpoint()
+            for number in (0, 3):  # one that leads the statement, and one that waits for it
+                scopes[number].cancel()
+        assert {type(got[number]) for number in range(6)} == {Committed}
+        assert {number for number in got if number < 0} == {-1, -4}
+        assert [type(each) for each in await store.append(appends)] == [Fenced] * 6
+
+
+async def test_tasks_that_asyncio_cancels_by_force_are_told_when_their_appends_are_there(url: str) -> None:
+    async with acquired(url, 4) as (store, appends):
+        calls = [asyncio.ensure_future(store.append([each])) for each in appends]
+        await checkpoint()
+        for each in calls[:2]:
+            each.cancel()
+            await checkpoint()
+            each.cancel()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(each) for each in outcomes[:2]] == [asyncio.CancelledError] * 2
+        assert [each for each in outcomes[2:] if isinstance(each, BaseException)] == []
+        assert [type(each) for each in await store.append(appends)] == [Fenced] * 4

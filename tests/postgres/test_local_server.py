@@ -61,7 +61,7 @@ def test_a_folder_that_was_named_stays_with_what_is_in_it() -> None:
         shutil.rmtree(base)
 
 
-@pytest.mark.parametrize("how", ["fast", "immediate", "kill"])
+@pytest.mark.parametrize("how", ["fast", "kill"])
 @pytest.mark.usefixtures("url")
 def test_what_was_committed_survives_each_end_of_the_server(server: LocalServer, schema: str, how: Ending) -> None:
     with psycopg.connect(server.url(), autocommit=True) as connection:

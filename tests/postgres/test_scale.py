@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from bench import archive, archive_measuring
 from bench.scale import ENTRIES, ENTRY_BYTES, read, scale_command
 from bench.scale_measuring import AT_ONCE, Ask, make, questions, searches, sizes
 from click.testing import CliRunner
@@ -77,3 +78,11 @@ def test_a_run_that_was_stopped_goes_on_and_measures_all(tmp_path: Path, scale: 
         assert each.table_bytes["lines"] > each.sessions * ENTRIES * ENTRY_BYTES
         assert (each.index_bytes is not None) == (each.sessions <= AT_ONCE)
         assert all(took > 0 for took in each.took_ms.values())
+
+
+async def test_what_archiving_frees_is_measured(url: str, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="objects need the package fsspec")
+    measured = await archive_measuring.measure(url, 2, f"file://{tmp_path}")
+    assert measured.after_bytes < measured.before_bytes
+    assert 0 < measured.object_bytes < 2 * ENTRIES * ENTRY_BYTES
+    assert "| its object | " in archive.report(measured)

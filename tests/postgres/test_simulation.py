@@ -11,6 +11,8 @@ from treering.testing.simulation import Broken
 from .model import Fault
 from .simulation import simulate
 
+SEEDS = 20
+
 
 def run_seeds(first: int, count: int) -> Counter[str]:
     """Run seeds, and return what happened in all of them."""
@@ -21,11 +23,11 @@ def run_seeds(first: int, count: int) -> Counter[str]:
 
 
 @pytest.mark.feature("C-22")
-def test_fifty_seeds_of_lost_messages_paused_hosts_and_wrong_clocks_keep_the_rules(tally: Counter[str]) -> None:
-    happened = run_seeds(0, 50)
+def test_seeds_of_lost_messages_paused_hosts_and_wrong_clocks_keep_the_rules(tally: Counter[str]) -> None:
+    happened = run_seeds(0, SEEDS)
     for what in ("acknowledged", "taken", "fenced", "killed", "paused", "LeaseLost", "SessionLocked"):
-        assert happened[what] > 10, what
-    tally["seeds run"] += 50
+        assert happened[what] > 3, what
+    tally["seeds run"] += SEEDS
 
 
 @pytest.mark.soak
@@ -33,7 +35,7 @@ def test_fifty_seeds_of_lost_messages_paused_hosts_and_wrong_clocks_keep_the_rul
 @pytest.mark.feature("C-22")
 def test_a_thousand_seeds_keep_the_rules(scale: float, tally: Counter[str]) -> None:
     count = max(1, round(1000 * scale))
-    run_seeds(50, count)
+    run_seeds(SEEDS, count)
     tally["seeds run"] += count
 
 

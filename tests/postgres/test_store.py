@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from treering.stores import Store
@@ -15,7 +17,7 @@ class TestPostgresStore(StoreSuite):
 
     @pytest.fixture(autouse=True)
     def _address(self, url: str) -> None:
-        self.url = url
+        self.url = f"{url}&archive=memory://suite" if find_spec("fsspec") else url
 
     async def make_store(self) -> Store:
         return PostgresStore(self.url)

@@ -21,7 +21,7 @@ from .load import PAUSE_S
 from .network import Network
 
 STEPS = 40
-SEEDS = range(2)
+SEEDS = range(1)
 SEEDS_OF_SOAK = 60
 
 

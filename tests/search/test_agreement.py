@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from treering import SessionHost
 from treering.sessions import Hit
 
+from ..sampling import examples
+
 WORDS = [
     "needle",
     "Needle",
@@ -47,7 +49,7 @@ roles = st.sampled_from(["user", "assistant", "system"])
 sessions = st.lists(st.lists(st.tuples(roles, contents), min_size=1, max_size=5), min_size=1, max_size=4)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(sessions, sessions, st.lists(queries, min_size=1, max_size=8), st.none() | roles)
 def test_index_and_scan_agree(
     first: list[list[tuple[str, str]]],

@@ -114,6 +114,7 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "tool_executions": session.tool_executions,
         "budget": lambda: value(session.budget()),
         "export": lambda: session.export("html"),
+        "hand_over": lambda: session.hand_over("pi", leaf_id=answer, cwd="/", dry_run=True),
         "header": lambda: value(session.header),
         "file_path": lambda: value(session.file_path),
         "created": lambda: value(session.created),

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from treering.events.disk import Disk, OsDisk
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 
+from ..sampling import examples
+
 CREATE = os.O_RDWR | os.O_CREAT
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
@@ -100,7 +102,7 @@ class Player:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="error numbers differ between systems")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(STEPS, max_size=25))
 @example([("make_directory", "d/e"), ("rename", "d", "d/e/a"), ("rename", "d/e", "d"), ("rename", "d", "d")])
 @example([("open", "a", CREATE), ("write", 0, b"12345"), ("truncate", 0, 2), ("write", 0, b"x"), ("pread", 0, 12, 0)])
@@ -371,7 +373,7 @@ SMALL = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SMALL)
 def test_synced_bytes_always_survive_and_other_bytes_were_written_at_some_point(program: list[Step]) -> None:
     disk = RecordingDisk()

@@ -443,6 +443,11 @@ class FileStore(Leases):
         """
         await self._give_up(lease, self._whole.remove)
 
+    @property
+    def can_pack(self) -> bool:
+        """See `Packs.can_pack`."""
+        return True
+
     async def pack(self, lease: Lease) -> None:
         """Pack a log; see `Packs.pack`.
 

@@ -50,6 +50,9 @@ _SECTIONS = (
             "gc": Place("commands.keeping", "Archive old sessions, according to the settings."),
             "export": Place("commands.transfer", "Export a session as a page, a text, or a file of another program."),
             "copy": Place("commands.copying", "Copy all sessions to another place, such as a database, byte for byte."),
+            "hand-over": Place(
+                "commands.handing_over", "Hand a session over to another program, which goes on with it."
+            ),
             "import": Place("commands.transfer", "Import sessions from other programs, or from another place."),
         },
     ),

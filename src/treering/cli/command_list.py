@@ -45,7 +45,8 @@ class Place(Struct, frozen=True):
     """The location of a command.
 
     Attributes:
-        module: The module of this package, in which the function has the command's name (`import_` for `import`).
+        module: The module of this package, in which the function has the command's name: `import_` for `import`,
+            `hand_over` for `hand-over`.
         help: The first line of its help.
     """
 
@@ -110,7 +111,7 @@ class LazyCommands(click.Group):
         if place is None:
             return None
         module = import_module(f".{place.module}", __package__)
-        function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command = cast("click.Command", getattr(module, function))  # as listed in the section
         self.add_command(command, cmd_name)
         return command

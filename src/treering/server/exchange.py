@@ -37,6 +37,7 @@ from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .http.connections import WHOLE_REPLY, lines_of
 from .http.incoming import Incoming
+from .http.openai_errors import PATHS, refusal_of
 from .http.problems import WrongMethod
 from .http.wire import encode
 from .principals import NOBODY, Principal
@@ -66,6 +67,7 @@ _ALLOWED = (
     "Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 _NOTHING = Nothing()
+_OPENAI = PATHS.encode()
 _WITHOUT_BODY = (204, 304)
 _SENT_AT_ONCE_MAX = 64 * 1024
 """Bytes of a reply that may wait in the connection while its request no longer counts."""
@@ -299,7 +301,11 @@ class Exchange:
             headers["retry-after"] = str(error.retry_after_s)
         elif problem.status == 503:
             headers["retry-after"] = "1"
-        await self._respond(problem.status, headers, encode(problem))
+        if self._incoming.raw_path().startswith(_OPENAI):
+            status, refusal = refusal_of(problem)
+            await self._respond(status, {**headers, "content-type": "application/json"}, encode(refusal))
+        else:
+            await self._respond(problem.status, headers, encode(problem))
 
     async def _respond(self, status: int, headers: dict[str, str], body: bytes) -> None:
         shown = b"" if self._scope["method"] == "HEAD" else body

@@ -18,6 +18,7 @@ from msgspec import NODEFAULT, Raw, structs
 
 from ..events.problem import MEDIA_TYPE, Problem
 from .http.fields import KEY_PATTERN
+from .http.openai_errors import PATHS, OpenAIRefusal
 from .http.wire import new_entry_type
 from .routes.entries import NewEntries
 from .routes.table import ROUTES
@@ -46,7 +47,7 @@ def document() -> bytes:
     """Return the description as JSON."""
     from .. import __version__
 
-    types_named = [*_types(), Problem]
+    types_named = [*_types(), Problem, OpenAIRefusal]
     (schemas, components) = msgspec.json.schema_components(
         types_named, schema_hook=_schema_of, ref_template=_COMPONENTS
     )
@@ -150,7 +151,7 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
             parameter: dict[str, Any] = {"name": each.encode_name, "in": "query", "schema": schema}
             parameter["required"] = each.required
             if schema.get("type") == "array":
-                parameter |= {"style": "form", "explode": False}
+                parameter |= {"style": "form", "explode": each.encode_name.endswith("[]")}
             found.append(parameter)
     for name, is_taken, pattern in (
         ("Idempotency-Key", route.keyed, KEY_PATTERN),
@@ -187,6 +188,8 @@ def _responses(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     if route.tagged:
         responses["304"] = {"description": "The caller has it already."}
     told: dict[str, Any] = {MEDIA_TYPE: {"schema": by_type[id(Problem)]}}
+    if route.path.startswith(PATHS):
+        told = {"application/json": {"schema": by_type[id(OpenAIRefusal)]}}
     problem = {"description": "A problem.", "content": told}
     for status in (*_ALWAYS, *route.errors):
         responses.setdefault(str(status), problem)

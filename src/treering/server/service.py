@@ -32,11 +32,12 @@ from ..events.stores.capabilities import TriesWriting
 from ..projections.base import Projection
 from ..projections.summary import CORRUPTED, SessionSummary
 from ..projections.usage import UsageProjection
+from .conversations import Conversations
 from .http.blocks import Encoded
 from .http.fields import cursor_of
 from .http.limits import ServerLimits
 from .http.problems import Stale, problem_of, without_paths
-from .mcp_clients import McpClients
+from .mcp.clients import McpClients
 from .metrics import Metrics
 from .principals import EVERYBODY, Principal
 from .repeats import Repeats
@@ -95,6 +96,7 @@ class Service:
         metrics: Its figures.
         encoded: What was encoded last for streams.
         repeats: The requests that were carried out.
+        conversations: The items of what was asked for last as OpenAI's clients ask.
         mcp_clients: The clients of the Model Context Protocol that said hello.
         tracing: Its spans; None where OpenTelemetry is not installed.
         forwarding: Sends requests on to the hosts that own their sessions; None if they are refused.
@@ -118,6 +120,7 @@ class Service:
         self.metrics = Metrics(host)
         self.encoded = Encoded()
         self.repeats = Repeats()
+        self.conversations = Conversations()
         self.mcp_clients = McpClients()
         self.tracing = _tracing_of(host.core.runtime)
         self.forwarding: Forwarding | None = None

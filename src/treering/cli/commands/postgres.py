@@ -1,4 +1,4 @@
-"""Commands for operators of a database of sessions: look at it, migrate it, grant rights, note a restored backup."""
+"""Commands for operators of a database of sessions: look at it, migrate it, grant rights, sweep, note a restoration."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ def _lines(found: DatabaseStatus) -> Iterator[str]:
         ("schema", f"{found.schema}, {version}"),
         ("restored", "never" if not found.restored else counted(found.restored, "time")),
         ("size", f"{found.bytes:,} bytes"),
+        ("archived", f"{counted(found.archived, 'session')} as objects, {found.archived_bytes:,} bytes"),
         *(
             ("host", f"{each.name}: {counted(each.sessions, 'session')}, lease {each.left_s:.0f} s")
             for each in found.hosts
@@ -141,6 +142,33 @@ def grants(owner: str, runner: str, reader: str, as_json: bool, root: str | None
         echo_json({"sql": text})
     else:
         click.echo(text, nl=False)
+
+
+@postgres.command()
+@click.option("--dry-run", is_flag=True, help="Only tell which objects would be deleted.")
+@json_option
+@quiet_option
+@_root_option
+def sweep(dry_run: bool, as_json: bool, root: str | None) -> None:
+    """Delete objects of archived sessions that nothing uses: what a host left that was killed while it archived.
+
+    The address says where objects are, by its parameter 'archive'. Hosts may run meanwhile.
+
+    \b
+    Examples:
+      treering postgres sweep --root 'postgresql://user@host/database?archive=s3://bucket/prefix' --dry-run
+      treering postgres sweep
+    """
+    swept = _administration(root).sweep(dry_run=dry_run)
+    if as_json:
+        echo_json(swept)
+    else:
+        for uri in swept.unused:
+            click.echo(line(uri))
+    tell(
+        f"{counted(swept.objects, 'object')} in {swept.place}, {len(swept.unused)} unused"
+        + (": nothing was deleted" if dry_run else ", which were deleted" if swept.unused else "")
+    )
 
 
 @postgres.command()

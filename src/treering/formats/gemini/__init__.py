@@ -34,12 +34,21 @@ from ...events.findings import Finding
 from ...events.json_values import JSON
 from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id
-from ..json_lines import Notes, beginning, carries_text, document, first_object, objects
-from ..messages import Preambles, marks_of, opened, tagged
+from ..json_lines import Notes, beginning, carries_text, document, first_object, objects, unheard
 from ..opening import modified_at
 from ..values import Object, as_object, as_text, as_time, kept_json
 from .history import History, HistoryMessage
-from .messages import ASIDE, ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
+from .messages import (
+    ASIDE,
+    ASSISTANTS,
+    USERS,
+    Call,
+    read_answer,
+    read_responses,
+    read_usage,
+    read_user,
+)
+from .preambles import is_preamble, marks_of_user
 from .unread import note_unread_of_message, note_unread_of_session
 
 NAME = "gemini"
@@ -50,17 +59,11 @@ _PROVIDER = "google"
 _CHATS = "chats"
 _SUBAGENT = "subagent"
 _PROJECT = ".project_root"
-_PREAMBLES = Preambles(
-    tagged("session_context", "hook_context"),
-    rf"{opened('session_context', 'hook_context')}"
-    r"|This is the Gemini CLI\.\s+We are setting up the context for our chat",
-)
-"""What Gemini CLI writes before the first prompt, and what hooks add."""
-
 _CHECKPOINT = re.compile(
     rb'(\{\s*"history"\s*:\s*)?\[\s*\{\s*("role"\s*:\s*"(user|model)"\s*,\s*"parts"|"parts"\s*:\s*\[)'
 )
 _CHECKPOINT_PREFIX = "checkpoint-"
+_SESSION_PREFIX = "session-"
 _CONTENT_FIELDS = frozenset({"parts", "role"})
 _TYPES: dict[JSON, str] = {"user": "user", "function": "user", "model": "model"}
 
@@ -79,8 +82,8 @@ class GeminiFormat(Format):
         return _is_session(head) or _is_checkpoint(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a session; see `Format.read`."""
-        return iter((_read(path),))
+        """Read a session; see `Format.read`. A file that was begun to resume another one beside it has none."""
+        return iter(()) if _is_stub(path) else iter((_read(path),))
 
 
 def _is_session(head: bytes) -> bool:
@@ -89,6 +92,25 @@ def _is_session(head: bytes) -> bool:
     if value is None:  # the document is longer than the head
         return _HEAD_PATTERN.match(start) is not None
     return {"sessionId", "projectHash"} <= value.keys()
+
+
+def _is_stub(path: Path) -> bool:
+    """Return whether a file holds nothing but Gemini CLI's own words, and another one beside it the session."""
+    if path.suffix != ".jsonl" or _is_document(path):
+        return False
+    history = History(NAME, unheard())
+    for line in objects(path, unheard(), _START):
+        history.apply(line)
+        if any(not is_preamble(each.raw) for each in history.messages):
+            return False
+    session = as_text(history.metadata.get("sessionId"))
+    others = (each for each in path.parent.glob(f"{_SESSION_PREFIX}*.jsonl") if each != path)
+    return bool(session) and any(_session_of(each) == session for each in others)
+
+
+def _session_of(path: Path) -> str:
+    first = next(objects(path, unheard(), _START), None)
+    return "" if first is None else as_text(first.value.get("sessionId"))
 
 
 def _read(path: Path) -> ForeignSession:
@@ -208,7 +230,7 @@ class _MessageReader:
             for result in read_responses(raw, message.key, self._calls.get(message.answer, ())):
                 yield self._chain.add(result, id="" if user_message else message_id, time=time)
             if user_message is not None:
-                marks = marks_of(user_message.content, lambda _, part: _PREAMBLES.length(part.text.content))
+                marks = marks_of_user(user_message)
                 marked = replace(user_message, raw_metadata=kept_json(marks)) if marks else user_message
                 yield self._chain.add(marked, id=message_id, time=time, beginning=user_message)
         else:

@@ -14,6 +14,7 @@ from ..chain import derived_id
 from ..json_lines import Line, Notes
 from ..values import Object, as_objects, as_text
 from .messages import ASSISTANTS, USERS, content_of_answer, read_answer, read_responses, read_usage, read_user
+from .preambles import is_preamble
 
 
 class HistoryMessage(Struct, eq=False):
@@ -156,7 +157,7 @@ def _shared(path: list[HistoryMessage], raw_messages: list[Object]) -> dict[int,
     """Return the messages of a path with which a new history begins, by their positions in the new history.
 
     A message whose tool results are also in the record of their answer does not end the shared part, since the other
-    history may lack it.
+    history may lack it. Neither does what the program itself puts at the beginning, anew for each resumption.
     """
     shared: dict[int, HistoryMessage] = {}
     rest = iter([each for each in path if not each.repeats_answer])
@@ -164,6 +165,8 @@ def _shared(path: list[HistoryMessage], raw_messages: list[Object]) -> dict[int,
     for position, raw in enumerate(raw_messages):
         if existing is None:
             break
+        if not shared and is_preamble(raw) and not is_preamble(existing.raw):
+            continue
         after = (raw_messages[later] for later in range(position + 1, len(raw_messages)))
         if existing.has_same_content(raw, after):
             shared[position], answer = existing, existing.answer

@@ -215,7 +215,7 @@ def _with_whole_numbers(value: JSON) -> JSON:
 
 
 def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
-    """Return the query of a request, of which every name is known and stands once.
+    """Return the query of a request, of which every name is known and stands once, but for lists called "name[]".
 
     Raises:
         Malformed: A name is unknown or stands twice, or a value has a wrong type.
@@ -223,14 +223,15 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
     value: dict[str, str | list[str]] = {}
     lists = _lists_of(kind)  # type: ignore[arg-type]  # a class is hashable
     for name, given in fields.items():
-        if len(given) > 1:
+        if len(given) > 1 and not name.endswith("[]"):
             raise Malformed(f"{name!r} stands {len(given)} times in the query: give it once")
-        _check_str(given[0])
+        for each in given:
+            _check_str(each)
         if given[0].lower() == "null" and name in _without_text(kind):  # type: ignore[arg-type]  # a class is hashable
             raise Malformed(f"Expected a value, got `null` - at `$.{name}`: leave it out")
         if name in _times_of(kind) and "T" not in given[0].upper():  # type: ignore[arg-type]  # a class is hashable
             raise Malformed(f"Expected a time such as 2026-01-31T12:00:00Z - at `$.{name}`")
-        value[name] = [each for each in given[0].split(",") if each] if name in lists else given[0]
+        value[name] = [part for each in given for part in each.split(",") if part] if name in lists else given[0]
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -8,7 +8,6 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
 from ...events.entries import SessionInfo
@@ -24,11 +23,11 @@ from ...events.json_values import raw_object
 from ...events.stores.finding import RowQuery
 from ...projections.summary import SessionSummary
 from ...wire import SessionDetail, SessionPage, SessionRow
+from ..creation import NewSession, check_own_key, write_new
 from ..filters import Order, SessionFilter, filtered
-from ..http.fields import Count, Folder, Limit, Name, NewId, NewKey
+from ..http.fields import Count, Folder, Limit, Name, NewId
 from ..http.pages import check_limit
 from ..preconditions import REPEATED, append_options, check_match
-from ..principals import Principal
 from ..repeats import id_for
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service, not_found
@@ -51,17 +50,6 @@ class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=
     start: Count | None = None
     count: bool = False
     fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
-
-
-class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A session to create: all fields are optional; `id` and `key` exclude each other."""
-
-    id: NewId | None = None
-    key: NewKey | None = None
-    cwd: Folder | None = None
-    parent_session: str | None = None
-    parent_entry: str | None = None
-    title: str | None = None
 
 
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,14 +131,14 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
     """Create a session."""
     service, body = call.service, call.body
     service.check_writable()
-    _check_own_key(call.principal, body.key)
+    check_own_key(call.principal, body.key)
     if body.id is not None and body.key is not None:
         raise InvalidInput("give an `id` or a `key`, not both: a key determines the id")
     chosen = body.id
     if chosen is None and body.key is None:
         chosen = id_for(call.principal, call.key)
     try:
-        session = await _create(service.host, body, chosen)
+        session = await write_new(service.host, body, chosen)
     except SessionExists:
         before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
@@ -159,21 +147,6 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
             ) from None
         return await _as_before(call, body, before or chosen or "")
     return await _created(call, session)
-
-
-async def _create(host: SessionHost, body: NewSession, chosen: str | None) -> Session:
-    """Write a new session, so that it exists before anything is appended to it."""
-    core = host.core
-    async with SessionHost(clock=core.runtime.now, dialect=core.dialect.name) as drafts:  # type: ignore[arg-type]  # a name
-        draft = await drafts.create(
-            chosen, cwd=body.cwd, key=body.key, parent_session=body.parent_session, parent_entry=body.parent_entry
-        )
-        if body.title is not None:
-            await draft.append(SessionInfo(name=body.title))
-        there = await host.get_session(draft.id)
-        if there is not None and there.id == draft.id:  # perhaps in a file of another name
-            raise SessionExists(f"session {draft.id!r} already exists: load it, or choose another name")
-        return await host.put(draft)
 
 
 async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_id: str) -> Reply:
@@ -200,14 +173,6 @@ async def _created(call: Call[Nothing, object], session: Session) -> Reply:
 def place_of(call: Call[object, object], session_id: str) -> str:
     """Return the address of a session on this server."""
     return f"{call.incoming.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
-
-
-def _check_own_key(principal: Principal, key: str | None) -> None:
-    """Refuse to create a session that its creator could not see."""
-    if not principal.sees(key):
-        raise NotAuthorized(
-            f"this token creates sessions with keys that begin with {principal.prefix!r} alone", known=True
-        )
 
 
 class ProjectQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -266,11 +231,11 @@ async def get_or_create_by_key(call: Call[Nothing, KeyedSession]) -> Reply:
     """Return the session of a key, which is created if it does not exist."""
     key = call.names["key"]
     call.service.check_writable()
-    _check_own_key(call.principal, key)
+    check_own_key(call.principal, key)
     found = await call.service.host.find_by_key(key)
     if found is None:
         try:
-            return await _created(call, await _create(call.service.host, NewSession(key=key, cwd=call.body.cwd), None))
+            return await _created(call, await write_new(call.service.host, NewSession(key=key, cwd=call.body.cwd)))
         except SessionExists:  # created by another request meanwhile
             found = await call.service.host.get_or_create(key)
     return Reply(row_of(call.service, await call.service.host.resolve(found)))

@@ -6,6 +6,7 @@ from ..routing import RouteTable
 from . import (
     ag_ui,
     contexts,
+    conversations,
     entries,
     finding,
     gathering,
@@ -37,6 +38,7 @@ ROUTES = RouteTable(
         *streams.routes.all,
         *list_streams.routes.all,
         *gathering.routes.all,
+        *conversations.routes.all,
         *mcp.routes.all,
         *ag_ui.routes.all,
         *viewer.routes.all,

@@ -15,6 +15,7 @@ from msgspec import Struct
 from psycopg import ProgrammingError, conninfo
 
 from ...events.errors import InvalidInput
+from .archive.objects import check_place
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Address(Struct, frozen=True):
         asynchronous: Whether a server is accepted that acknowledges commits before they are on disk.
         place: The host and the database, for messages; it holds no password.
         listening: What libpq is given to hear of changes, if `conninfo` leads through a pooler.
+        archive: Where archived sessions are kept as objects; None if they stay in the database.
     """
 
     conninfo: str
@@ -45,6 +47,7 @@ class Address(Struct, frozen=True):
     asynchronous: bool
     place: str
     listening: str | None = None
+    archive: str | None = None
 
     @property
     def application(self) -> str:
@@ -57,17 +60,19 @@ def parse_address(url: str) -> Address:
 
     Args:
         url: `postgresql://…` or `postgres://…`. Ours among its parameters are `schema`, `lease_s` (15), `wait_s` (the
-            lease and one second more), `synchronous_commit` and `listen_url` (a direct address, in percent encoding,
-            if the URL leads through a pooler); the rest is libpq's.
+            lease and one second more), `synchronous_commit`, `listen_url` (a direct address, in percent encoding,
+            if the URL leads through a pooler) and `archive` (where archived sessions are kept as objects; see
+            `treering.stores.postgres.archive.objects`); the rest is libpq's.
 
     Raises:
         InvalidInput: It is not an address, or one of our parameters has a wrong value. The message holds no password.
+        ExtraMissing: A package is not installed that the place of archived sessions needs.
     """
     base, _, query = url.partition("?")
     ours: dict[str, str] = {}
     theirs: list[tuple[str, str]] = []
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name in ("schema", "lease_s", "wait_s", "synchronous_commit", "listen_url"):
+        if name in ("schema", "lease_s", "wait_s", "synchronous_commit", "listen_url", "archive"):
             ours[name] = value
         else:
             theirs.append((name, value))
@@ -82,7 +87,8 @@ def parse_address(url: str) -> Address:
     commit = ours.get("synchronous_commit", "")
     if commit not in ("", "off"):
         raise InvalidInput(f"synchronous_commit={commit!r} is the server's to say: set it there, or give 'off' here")
-    return Address(text, schema, lease_s, wait_s, commit == "off", _place(known), listening)
+    archive = check_place(ours["archive"]) if "archive" in ours else None
+    return Address(text, schema, lease_s, wait_s, commit == "off", _place(known), listening, archive)
 
 
 def _known(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What operators do with a database of sessions: look at it, migrate it, grant rights, and say that it was restored.
+"""What operators do with a database of sessions: look at it, migrate it, grant rights, sweep, say that it was restored.
 
 `treering postgres` is this for people. Nothing here looks into a session, and nothing but `migrate` changes a table.
 """
@@ -15,9 +15,10 @@ from msgspec import Struct
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from ...events.errors import InvalidInput, ReadOnly
+from ...events.errors import InvalidInput, ReadOnly, UnsupportedVersion
 from . import schema
 from .address import parse_address
+from .archive.sweeping import Swept, sweep
 from .connections import BoundedConnection, Connections
 from .schema import Connection
 
@@ -36,6 +37,10 @@ _SIZE = """
 select coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8
 from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and c.relkind = 'r'
 """
+
+_ARCHIVED = "select count(*), coalesce(sum(object_size), 0)::int8 from {s}.logs where object is not null"
+
+_VERSION_OF_OBJECTS = 6
 
 _RESTORED = """
 with given_up as (update {s}.logs set owner = null where owner is not null and header is not null),
@@ -114,6 +119,8 @@ class DatabaseStatus(Struct, frozen=True):
         newest: The version that this program uses.
         restored: How often the database was said to be restored from a backup.
         bytes: The size of its tables and indexes.
+        archived: How many sessions are kept as objects, outside the database.
+        archived_bytes: The size of these objects.
         hosts: The hosts that are alive.
     """
 
@@ -129,6 +136,8 @@ class DatabaseStatus(Struct, frozen=True):
     newest: int
     restored: int
     bytes: int
+    archived: int
+    archived_bytes: int
     hosts: list[HostStatus]
 
 
@@ -169,6 +178,9 @@ class Administration:
                 (restored,) = _row(connection, self._of("select restored from {s}.meta"))
                 rows = connection.execute(self._of(_HOSTS))
                 hosts = [HostStatus(name, count, left_s, draining) for name, left_s, draining, count in rows]
+            archived = archived_bytes = 0
+            if found.version >= _VERSION_OF_OBJECTS:
+                archived, archived_bytes = _row(connection, self._of(_ARCHIVED))
             (size,) = _row(connection, _SIZE, [self.address.schema])
             return DatabaseStatus(
                 place=self.address.place,
@@ -183,6 +195,8 @@ class Administration:
                 newest=schema.VERSION,
                 restored=restored,
                 bytes=size,
+                archived=archived,
+                archived_bytes=archived_bytes,
                 hosts=hosts,
             )
 
@@ -227,6 +241,32 @@ class Administration:
                     ) from error
                 (count,) = _row(connection, self._of(_RESTORED))
             return int(count)
+
+    def sweep(self, *, dry_run: bool = False) -> Swept:
+        """Delete the objects of archived sessions that crashes left, which nothing uses. Hosts may run meanwhile.
+
+        Args:
+            dry_run: Only tell which.
+
+        Raises:
+            InvalidInput: The address does not say where objects are.
+            UnsupportedVersion: The schema is older than objects.
+            StoreUnavailable: The server cannot be reached, or the place of objects.
+        """
+        place = self.address.archive
+        if place is None:
+            raise InvalidInput(
+                f"{self.address.place}: the address does not say where archived sessions are kept: add "
+                f"'archive=s3://bucket/prefix' to its parameters"
+            )
+        with self._connected() as connection:
+            found = schema.status(connection, self.address)
+            if found.version < _VERSION_OF_OBJECTS:
+                raise UnsupportedVersion(
+                    f"{self.address.place}: schema {self.address.schema!r} has version {found.version}, and objects "
+                    f"begin with {_VERSION_OF_OBJECTS}: run 'treering postgres migrate' first"
+                )
+            return sweep(connection, self.address.schema, place, dry_run=dry_run)
 
     def grants(self, *, owner: str, runner: str, reader: str) -> str:
         """Return the SQL by which three roles get their rights; nothing is executed, and nothing is connected.

@@ -148,12 +148,13 @@ class Holdings:
         half_s = self._connections.address.lease_s / 2  # the statement leaves the row alone if as much is left
         self._alive_until = max(self._alive_until, began + half_s)
         try:
-            for ref, epoch, history, head, header in rows:
+            for ref, epoch, history, seq, header, packed in rows:
                 if header is None:
                     lease = Lease(ref, owner, epoch, Cursor("", 0))
                 else:
                     opened = detect(header, ref)
-                    lease = Lease(ref, owner, epoch, self.cursor(history, head), opened.header, opened.dialect)
+                    head = self.cursor(history, seq)
+                    lease = Lease(ref, owner, epoch, head, opened.header, opened.dialect, packed=packed)
                 self._held[ref] = Held(lease, epoch)
                 found[ref] = lease
         except BaseException:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from psycopg.rows import TupleRow
 
 from ...events.dialects.detect import detect
-from ...events.errors import InvalidInput, LogReplaced, SessionNotFound
+from ...events.errors import InvalidInput, LogDamaged, LogReplaced, SessionNotFound
 from ...events.stores.base import Blob, BlobKind, Cursor, LogInfo, Opening, Page, Ref
+from .archive.opened import OpenedObjects, Row
+from .archive.packed_log import PackedLog
 from .connections import Connections
 from .owning import history_of
 from .statements import Statements
@@ -19,7 +22,10 @@ PAGE_BYTES = 2 * 1024 * 1024
 PAGE_LINES = 8192
 """The most lines of a page."""
 
+T = TypeVar("T")
+
 _SEQ_MAX = 2**63 - 1
+_TRIES_MAX = 5  # of a log that is packed and unpacked between two looks
 
 
 class Reader:
@@ -28,21 +34,23 @@ class Reader:
     Args:
         connections: The connections.
         statements: The SQL.
+        opened: The objects that were read last, for logs that are not in the database.
     """
 
-    def __init__(self, connections: Connections, statements: Statements) -> None:
+    def __init__(self, connections: Connections, statements: Statements, opened: OpenedObjects) -> None:
         self._connections = connections
         self._statements = statements
+        self._opened = opened
 
     def open(self, ref: Ref) -> Opening:
         """See `Store.open`."""
-        header, head = self._look(ref)
-        found = detect(header, ref)
-        return Opening(found.header, found.dialect, head)
+        row = self.look(ref)
+        found = detect(row.header, ref)
+        return Opening(found.header, found.dialect, Cursor(self._generation(row), row.head))
 
     def header_block(self, ref: Ref) -> bytes:
         """See `Store.header_block`."""
-        return self._look(ref)[0]
+        return self.look(ref).header
 
     def read(self, ref: Ref, generation: str, after: int, through: int | None) -> Page:
         """See `Store.read`."""
@@ -55,21 +63,67 @@ class Reader:
             "bytes": PAGE_BYTES,
         }
 
-        rows = self._rows(self._statements.read, wanted)
-        self._check(ref, generation, rows)
-        lines = [line for _, _, line in rows if line is not None]
-        end = int(rows[0][1]) if through is None else min(int(rows[0][1]), through)
-        return Page(after + 1, lines, after + len(lines) < end)
+        def in_rows(rows: Sequence[TupleRow]) -> Page:
+            return page([line for _, _, _, line in rows if line is not None], int(rows[0][2]))
+
+        def in_object(log: PackedLog) -> Page:
+            return page(log.page(after, log.lines if through is None else through, PAGE_LINES, PAGE_BYTES), log.lines)
+
+        def page(lines: list[bytes], head: int) -> Page:
+            end = head if through is None else min(head, through)
+            return Page(after + 1, lines, after + len(lines) < end)
+
+        return self._found(ref, generation, self._statements.read, wanted, in_rows, in_object)
 
     def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """See `Store.bodies`."""
         wanted = {"ref": ref, "history": history_of(generation, self._connections.restored), "seqs": list(seqs)}
-        rows = self._rows(self._statements.bodies, wanted)
-        self._check(ref, generation, rows)
-        found = {seq: line for _, seq, line in rows if seq is not None}
+
+        def in_rows(rows: Sequence[TupleRow]) -> dict[int, bytes]:
+            return {seq: line for _, _, seq, line in rows if seq is not None}
+
+        def in_object(log: PackedLog) -> dict[int, bytes]:
+            return log.bodies(seqs)
+
+        found = self._found(ref, generation, self._statements.bodies, wanted, in_rows, in_object)
         if any(seq not in found for seq in seqs):
             raise InvalidInput(f"{ref} does not have all of the lines that were asked for: read its head again")
         return [found[seq] for seq in seqs]
+
+    def _found(
+        self,
+        ref: Ref,
+        generation: str,
+        statement: bytes,
+        wanted: Mapping[str, object],
+        in_rows: Callable[[Sequence[TupleRow]], T],
+        in_object: Callable[[PackedLog], T],
+    ) -> T:
+        """Return what is asked of a log, from where its lines are: they may be moved meanwhile.
+
+        Args:
+            ref: The log.
+            generation: The generation that it has to have.
+            statement: Selects the log's history, its object, and lines that are in the database.
+            wanted: The statement's parameters.
+            in_rows: Makes what is asked of what the statement selects.
+            in_object: Makes it of the log's object.
+        """
+        for _ in range(_TRIES_MAX):
+            rows = self._rows(statement, wanted)
+            if not rows or f"{self._connections.restored}.{rows[0][0]}" != generation:
+                break
+            if rows[0][1] is None:
+                return in_rows(rows)
+            row = self.look(ref)
+            if row.object is None or row.object.uri != rows[0][1]:
+                continue
+            try:
+                return in_object(self._opened.log(row, row.object))
+            except LogDamaged:
+                if self.look(ref).object == row.object:
+                    raise  # nobody brought it back meanwhile
+        raise LogReplaced(f"{ref} was replaced or removed: read it from the start")
 
     def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
         """See `Store.load`."""
@@ -87,22 +141,25 @@ class Reader:
         rows = self._connections.ask(lambda connection: connection.execute(self._statements.page, wanted).fetchall())
         return [LogInfo(ref, size, changed) for ref, size, changed in rows]
 
-    def _look(self, ref: Ref) -> tuple[bytes, Cursor]:
+    def look(self, ref: Ref) -> Row:
+        """Return the row of a log.
+
+        Raises:
+            SessionNotFound: There is no such log.
+        """
         row = self._row(self._statements.open, {"ref": ref}, binary=True)
         if row is None:
             raise self._missing(ref)
-        return row[2], Cursor(f"{self._connections.restored}.{row[0]}", row[1])
+        return Row.of(row)
+
+    def _generation(self, row: Row) -> str:
+        return f"{self._connections.restored}.{row.history}"
 
     def _row(self, statement: bytes, wanted: Mapping[str, object], *, binary: bool = False) -> TupleRow | None:
         return self._connections.ask(lambda connection: connection.execute(statement, wanted, binary=binary).fetchone())
 
     def _rows(self, statement: bytes, wanted: Mapping[str, object]) -> list[TupleRow]:
         return self._connections.ask(lambda connection: connection.execute(statement, wanted, binary=True).fetchall())
-
-    def _check(self, ref: Ref, generation: str, rows: Sequence[TupleRow]) -> None:
-        """Refuse rows of a log that no longer has this generation; they begin with its history."""
-        if not rows or f"{self._connections.restored}.{rows[0][0]}" != generation:
-            raise LogReplaced(f"{ref} was replaced or removed: read it from the start")
 
     def _missing(self, ref: Ref) -> SessionNotFound:
         return SessionNotFound(

@@ -156,6 +156,25 @@ create table {s}.texts (log bigint not null references {s}.indexed on delete cas
 create index texts_grams on {s}.texts using gin (grams);
 """
 
+# Hosts of earlier versions do not know of objects: what they would append to a log in one is refused by the check.
+_OBJECTS: LiteralString = """
+alter table {s}.meta add column identity uuid not null default gen_random_uuid();
+alter table {s}.logs add column object text, add column object_history bigint, add column object_head bigint,
+    add column object_hash bytea, add column object_size bigint;
+alter table {s}.logs add constraint logs_of_objects check (
+    object is null or (object_history = history and object_head = head and object_hash is not null
+        and object_size is not null and header is not null)
+) not valid;
+create index logs_in_objects on {s}.logs (ref) where object is not null;
+create or replace view {s}.sessions as
+    select l.ref as session, {s}.text_of(h.header, 'id') as id, {s}.text_of(h.header, 'key') as key,
+        {s}.text_of(h.header, 'cwd') as cwd, {s}.text_of(h.header, 'timestamp') as created, l.head as entries,
+        l.size as bytes, l.changed, l.epoch, o.name as host, l.history, l.object
+    from {s}.logs l left join {s}.hosts o on o.id = l.owner and o.until > now(),
+        lateral (select {s}.json_of(l.header) as header) h
+    where l.header is not null;
+"""
+
 _TRIGRAMS = (
     "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace where extname = 'pg_trgm'"
 )
@@ -203,7 +222,12 @@ def _texts(cursor: Cursor, schema: str) -> None:
     cursor.execute(sql.SQL(_TEXTS).format(s=sql.Identifier(schema)))
 
 
-MIGRATIONS = (_first, _inbox, _rows, _hosts, _texts)
+def _objects(cursor: Cursor, schema: str) -> None:
+    """Make room for where the lines of archived logs are that are no longer in the database."""
+    cursor.execute(sql.SQL(_OBJECTS).format(s=sql.Identifier(schema)))
+
+
+MIGRATIONS = (_first, _inbox, _rows, _hosts, _texts, _objects)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)

@@ -16,7 +16,7 @@ with asked as (
         unsearched = true, history = case when a.header is null then l.history else nextval('{s}.histories') end,
         header = coalesce(a.header, l.header)
     from asked a
-    where l.ref = a.ref and l.owner = %(owner)s and l.epoch = a.epoch and l.head = a.head
+    where l.ref = a.ref and l.owner = %(owner)s and l.epoch = a.epoch and l.head = a.head and l.object is null
         and case when a.header is null then l.header is not null and l.history = a.history else l.header is null end
     returning a.n, l.history, l.head
 ), added as (
@@ -44,7 +44,7 @@ where r in (select ref from unlocked) or not exists (select from {s}.logs k wher
 on conflict (ref) do update set owner = excluded.owner, epoch = excluded.epoch
     where l.owner is null or l.owner = excluded.owner
         or not exists (select from {s}.hosts h where h.id = l.owner and h.until > now())
-returning ref, epoch, history, head, header
+returning ref, epoch, history, head, header, object is not null
 """
 
 _HOLDERS = """
@@ -109,12 +109,15 @@ returning epoch, history, head, header is not null
 
 _STATE = "select ref, epoch, history, head, header is not null, owner from {s}.logs where ref = any(%(refs)s)"
 
-_OPEN = "select history, head, header from {s}.logs where ref = %(ref)s and header is not null"
+_OPEN = """
+select history, head, header, object, object_hash, object_size from {s}.logs
+where ref = %(ref)s and header is not null
+"""
 
 # Each row says which history the log has and where it ends, so that the lines are those of this history; the first one
 # does so even if there are no lines.
 _READ = """
-select l.history, l.head, page.line from {s}.logs l left join (
+select l.history, l.object, l.head, page.line from {s}.logs l left join (
     select seq, line, sum(octet_length(line)) over (order by seq) - octet_length(line) as before
     from (
         select seq, line from {s}.lines where history = %(history)s and seq > %(after)s and seq <= %(through)s
@@ -124,7 +127,7 @@ select l.history, l.head, page.line from {s}.logs l left join (
 """
 
 _BODIES = """
-select l.history, b.seq, b.line
+select l.history, l.object, b.seq, b.line
 from {s}.logs l left join {s}.lines b on b.history = %(history)s and b.seq = any(%(seqs)s)
 where l.ref = %(ref)s and l.header is not null
 """
@@ -158,11 +161,12 @@ returning 1
 
 _REMOVE = """
 with log as (
-    delete from {s}.logs where ref = %(ref)s and owner = %(owner)s and epoch = %(epoch)s returning ref, history
+    delete from {s}.logs where ref = %(ref)s and owner = %(owner)s and epoch = %(epoch)s
+    returning ref, history, object
 ), told as (select count(pg_notify(%(channel)s, %(ref)s)) as count),
 gone as (delete from {s}.beside b using log where b.ref = log.ref),
 lines as (delete from {s}.lines l using log where l.history = log.history)
-select history from log, told
+select object from log, told
 """
 
 _COPY = "copy {s}.lines (history, seq, line) from stdin (format binary)"
@@ -171,17 +175,40 @@ _NEW_HISTORY = "select nextval('{s}.histories')"
 
 _PUT = """
 with old as (
-    select ref, history from {s}.logs
+    select ref, history, object from {s}.logs
     where ref = %(ref)s and owner = %(owner)s and epoch = %(epoch)s for update
 ), log as (
     update {s}.logs l set history = %(history)s, head = %(head)s, header = %(header)b, size = %(size)s,
-        changed = clock_timestamp(), stale = true, unsearched = true
+        changed = clock_timestamp(), stale = true, unsearched = true, object = null, object_history = null,
+        object_head = null, object_hash = null, object_size = null
     from old where l.ref = old.ref returning l.ref
 ), told as (select count(pg_notify(%(channel)s, %(ref)s)) as count),
 beside as (delete from {s}.beside b using old where b.ref = old.ref),
 lines as (delete from {s}.lines l using old where l.history = old.history)
-select ref from log, told
+select old.object from old, log, told
 """
+
+# What a listing and a search know of a log stays as it is: its lines are the same.
+_PACK = """
+with log as (
+    update {s}.logs set object = %(object)s, object_history = history, object_head = head, object_hash = %(hash)b,
+        object_size = %(size)s
+    where ref = %(ref)s and owner = %(owner)s and epoch = %(epoch)s and history = %(history)s and head = %(head)s
+        and header is not null and object is null
+    returning ref, history
+), beside as (delete from {s}.beside b using log where b.ref = log.ref and b.kind <> 'leaf'),
+lines as (delete from {s}.lines l using log where l.history = log.history)
+select 1 from log
+"""
+
+_UNPACK = """
+update {s}.logs
+set object = null, object_history = null, object_head = null, object_hash = null, object_size = null
+where ref = %(ref)s and owner = %(owner)s and epoch = %(epoch)s and object = %(object)s
+returning history, head
+"""
+
+_IDENTITY = "select identity::text from {s}.meta"
 
 _EXISTS = "select exists (select from {s}.logs where ref = %(ref)s and header is not null)"
 
@@ -280,6 +307,9 @@ class Statements:
         self.copy = of(_COPY)
         self.new_history = of(_NEW_HISTORY)
         self.put = of(_PUT)
+        self.pack = of(_PACK)
+        self.unpack = of(_UNPACK)
+        self.identity = of(_IDENTITY)
         self.exists = of(_EXISTS)
         self.page = of(_PAGE)
         self.changed = of(_CHANGED)

@@ -10,7 +10,7 @@ from ...events.dialects.base import Dialect
 from ...events.errors import HostClosed, InvalidInput, SessionLocked
 from ...events.offload import Offload, ThreadOffload, carried_out
 from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
-from ...events.stores.capabilities import KeepsRows, Leases, Watches, offered
+from ...events.stores.capabilities import Health, KeepsRows, Leases, Packs, Watches, offered
 from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
 from ...events.stores.hosts import HostRow, Hosts
@@ -18,12 +18,15 @@ from ...events.stores.inbox import Answer, Inbox, Letter
 from ...events.stores.search import FindsTexts, KeepsSearch
 from .acquiring import Acquirer
 from .address import parse_address
+from .archive.opened import OpenedObjects
+from .archive.packing import Packer
 from .catalog.finding import Finder
 from .catalog.row_statements import RowStatements
 from .catalog.searching import TextIndex
 from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
+from .examining import Examiner
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
@@ -33,7 +36,7 @@ from .writing import Writer
 
 T = TypeVar("T")
 
-_DECLARED = (Hosts, Inbox, Leases, Watches)
+_DECLARED = (Hosts, Inbox, Leases, Packs, Watches)
 
 
 class PostgresStore:
@@ -48,6 +51,7 @@ class PostgresStore:
 
     Raises:
         InvalidInput: The address cannot be read.
+        ExtraMissing: A package is not installed that the place of archived sessions needs.
     """
 
     def __init__(self, url: str, *, offload: Offload | None = None) -> None:
@@ -65,8 +69,10 @@ class PostgresStore:
         self._holdings = Holdings(self._connections, statements)
         self._acquirer = Acquirer(self._holdings, self._offload)
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
-        self._reader = Reader(self._connections, statements)
-        self._writer = Writer(self._connections, self._holdings, statements, channel)
+        opened = OpenedObjects()
+        self._reader = reader = Reader(self._connections, statements, opened)
+        self._packer = Packer(self._connections, self._holdings, statements, opened, reader.look, reader.read)
+        self._writer = Writer(self._connections, self._holdings, statements, channel, self._packer.remove)
         self._listener = Listener(self._connections, statements.changed, channel, self._offload)
         self._mailing = Mailing(self._connections, self._holdings, statements, channel, self._offload)
         self._texts = TextStatements(self.address.schema, statements.names)
@@ -77,6 +83,8 @@ class PostgresStore:
         """See `Store.capability`."""
         if kind in (FindsTexts, KeepsSearch):
             return offered(TextIndex(self._connections, self._texts), kind, (FindsTexts, KeepsSearch))
+        if kind is Health:
+            return offered(Examiner(self._connections), kind, (Health,))
         found = offered(self._finder, kind, (FindsRows, KeepsRows))
         return offered(self, kind, _DECLARED) if found is None else found
 
@@ -94,7 +102,7 @@ class PostgresStore:
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""
         if leases:
-            await carried_out(self._offload, self._holdings.release, list(leases))
+            await self._acquirer.release(leases)
 
     def holder(self, ref: Ref) -> str | None:
         """See `Leases.holder`."""
@@ -171,6 +179,21 @@ class PostgresStore:
     async def remove(self, lease: Lease) -> None:
         """See `Store.remove`."""
         await carried_out(self._offload, self._writer.remove, lease)
+
+    # -- packing
+
+    @property
+    def can_pack(self) -> bool:
+        """See `Packs.can_pack`: the address says where."""
+        return self.address.archive is not None
+
+    async def pack(self, lease: Lease) -> None:
+        """See `Packs.pack`."""
+        await carried_out(self._offload, self._packer.pack, lease)
+
+    async def unpack(self, lease: Lease) -> Lease:
+        """See `Packs.unpack`."""
+        return await carried_out(self._offload, self._packer.unpack, lease)
 
     # -- reading
 

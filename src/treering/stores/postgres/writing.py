@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import psycopg
 
@@ -22,13 +22,22 @@ class Writer:
         holdings: What this store holds.
         statements: The SQL.
         channel: The channel on which changes are told.
+        remove_object: Deletes the object of a log that is no more.
     """
 
-    def __init__(self, connections: Connections, holdings: Holdings, statements: Statements, channel: str) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        holdings: Holdings,
+        statements: Statements,
+        channel: str,
+        remove_object: Callable[[str], None],
+    ) -> None:
         self._connections = connections
         self._holdings = holdings
         self._statements = statements
         self._channel = channel
+        self._remove_object = remove_object
 
     def _whose(self, lease: Lease) -> dict[str, object]:
         return {
@@ -78,18 +87,24 @@ class Writer:
                             head, size = head + 1, size + len(line)
                             copy.write_row((history, head, line[:-1]))
                     wanted = self._whose(lease) | {"history": history, "head": head, "header": header, "size": size}
-                    if connection.execute(self._statements.put, wanted).fetchone() is None:
+                    row = connection.execute(self._statements.put, wanted).fetchone()
+                    if row is None:
                         raise self._holdings.over(lease)
             except psycopg.Error as error:
                 if is_lost(error):
                     self._holdings.doubt(lease)
                     raise AppendInDoubt(f"{self._connections.told(error)}; the log may have been replaced") from error
                 raise
+        if row[0] is not None:
+            self._remove_object(row[0])
         return self._holdings.cursor(history, head)
 
     def remove(self, lease: Lease) -> None:
         """See `Store.remove`."""
         with self._connections.use() as connection:
-            if connection.execute(self._statements.remove, self._whose(lease)).fetchone() is None:
+            row = connection.execute(self._statements.remove, self._whose(lease)).fetchone()
+            if row is None:
                 raise self._holdings.over(lease)
         self._holdings.forget(lease)
+        if row[0] is not None:
+            self._remove_object(row[0])

@@ -1,0 +1,133 @@
+"""The real programs: where they are, which versions, and how they are run against a model on this machine.
+
+They are in `.node/programs` in the checkout, made once from the registry and kept; TREERING_PROGRAMS names another
+folder. Their versions are pinned: with `TREERING_PROGRAMS_NEWEST=1`, the newest ones are installed beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT = Path(__file__).resolve().parents[2]
+_RUNS_AT_MOST_S = 180
+
+
+class Package(NamedTuple):
+    """What is installed for a program: the package, its version, and the name of its command."""
+
+    name: str
+    version: str
+    command: str
+
+
+PACKAGES = {
+    "claude-code": Package("@anthropic-ai/claude-code", "2.1.197", "claude"),
+    "codex": Package("@openai/codex", "0.169.0", "codex"),
+    "gemini": Package("@google/gemini-cli", "0.61.0", "gemini"),
+    "pi": Package("@mariozechner/pi-coding-agent", "0.73.1", "pi"),
+}
+
+
+def installed() -> Path:
+    """Return the folder of the programs' commands, after installing them if they are not there."""
+    newest = bool(os.environ.get("TREERING_PROGRAMS_NEWEST"))
+    named = os.environ.get("TREERING_PROGRAMS")
+    folder = Path(named) if named else PROJECT / ".node" / ("newest" if newest else "programs")
+    wanted = [f"{each.name}@{'latest' if newest else each.version}" for each in PACKAGES.values()]
+    ready = folder / "ready.json"
+    if not named and (not ready.exists() or json.loads(ready.read_text()) != wanted):
+        folder.mkdir(parents=True, exist_ok=True)
+        options = ["--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(folder)]
+        subprocess.run(["npm", "install", *options, *wanted], check=True)
+        ready.write_text(json.dumps(wanted))
+    return folder / "node_modules" / ".bin"
+
+
+class Program:
+    """One program, in a home and a project of its own.
+
+    Args:
+        name: Its name among the targets.
+        home: The home folder.
+        project: The folder in which it runs.
+        model: The address of the model.
+    """
+
+    def __init__(self, name: str, home: Path, project: Path, model: str) -> None:
+        self._name = name
+        self._home = home
+        self._project = project
+        self._model = model
+        self._environ = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **self._settings()}
+
+    def run(self, prompt: str, resume: str | None = None) -> None:
+        """Have the program answer a prompt, in a new session or in one that it resumes."""
+        words = self._words(prompt, resume)
+        command = [str(installed() / words[0]), *words[1:]]
+        done = subprocess.run(
+            command,
+            cwd=self._project,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_RUNS_AT_MOST_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _words(self, prompt: str, resume: str | None) -> Sequence[str]:
+        again = [] if resume is None else ["--resume", resume]
+        match self._name:
+            case "claude-code":
+                return ["claude", "-p", *again, prompt, "--allowedTools", "Bash"]
+            case "codex":
+                new = ["exec"] if resume is None else ["exec", "resume"]
+                return ["codex", *new, "--skip-git-repo-check", *again[1:], prompt]
+            case "gemini":
+                return ["gemini", "--skip-trust", "--yolo", "-m", "gemini-2.5-flash", *again, "-p", prompt]
+            case _:
+                again = [] if resume is None else ["--session", resume]
+                return ["pi", "-p", "--provider", "fake", "--model", "fake", *again, prompt]
+
+    def _settings(self) -> dict[str, str]:
+        """Write the program's settings, and return its part of the environment."""
+        match self._name:
+            case "claude-code":
+                quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+                return {"ANTHROPIC_BASE_URL": self._model, "ANTHROPIC_API_KEY": "none", **quiet}
+            case "codex":
+                settings = ["model = 'gpt-5'", "model_provider = 'fake'", "approval_policy = 'never'"]
+                settings += ["sandbox_mode = 'danger-full-access'", "[model_providers.fake]", "name = 'fake'"]
+                settings += [f"base_url = '{self._model}/v1'", "wire_api = 'responses'"]
+                self._write(".codex/config.toml", "\n".join(settings))
+                return {}
+            case "gemini":
+                found: dict[str, object] = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+                found |= {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
+                self._write(".gemini/settings.json", json.dumps(found))
+                return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self._model}
+            case _:
+                model = {"id": "fake", "name": "fake", "input": ["text", "image"], "contextWindow": 100_000}
+                cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
+                models = [{**model, "reasoning": True, "cost": cost, "maxTokens": 1000}]
+                provider = {"baseUrl": f"{self._model}/v1", "api": "openai-completions", "apiKey": "none"}
+                found = {"providers": {"fake": {**provider, "models": models}}}
+                self._write(".pi/agent/models.json", json.dumps(found))
+                return {"PI_OFFLINE": "1"}
+
+    def _write(self, name: str, content: str) -> None:
+        path = self._home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+
+
+def are_installable() -> bool:
+    """Return whether there is what installs and runs the programs."""
+    return shutil.which("node") is not None and shutil.which("npm") is not None

@@ -1,0 +1,111 @@
+"""The real programs resume what is handed over to them, and what they go on to say comes back.
+
+The model is scripted and on this machine; the words are read from the requests that the programs send to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from treering import MessageEntry, Session, SessionHost, plain_text
+from treering.formats.handing_over.targets import target_names
+from treering.sessions import HandedOver
+
+from .given import PNG, WORDS, make_given, words_of
+from .programs import Program, are_installable
+from .scripted_model import scripted_model
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(not are_installable(), reason="node and npm are not installed"),
+]
+
+
+def conversation(body: dict[str, Any]) -> str:
+    """The part of a request that holds the conversation, as text."""
+    return json.dumps(
+        next(body[name] for name in ("messages", "input", "contents") if name in body), ensure_ascii=False
+    )
+
+
+def fingerprints(folder: Path) -> dict[Path, str]:
+    return {each: hashlib.sha256(each.read_bytes()).hexdigest() for each in folder.rglob("*") if each.is_file()}
+
+
+def check_request(body: dict[str, Any], handed: HandedOver, prompt: str) -> None:
+    """Check that a request holds the path, whole and in order, but for what was said to be left out."""
+    said = conversation(body)
+    left_out = [word for each in handed.left_out for word in words_of(each.text)]
+    assert words_of(said) == [word for word in WORDS if word not in left_out]
+    assert said.count(PNG) == 1
+    assert said.rindex(prompt) > said.rindex(WORDS[-1])
+
+
+async def said_after(session: Session, leaf: str) -> list[tuple[str, str]]:
+    """The prompts and answers below an entry, down to the leaf, without what a program says for itself."""
+    path = session.path()
+    entries = [await session.entry(each) for each in path[path.index(leaf) + 1 :]]
+    messages = [each.message for each in entries if isinstance(each, MessageEntry)]
+    shown = [each for each in messages if not each.metadata.get("is_meta") and each.role != "system"]
+    return [(each.role, plain_text(each.content)) for each in shown if each.role != "tool"]
+
+
+def home_of(program: str, home: Path) -> Path:
+    return home / {"claude-code": ".claude", "codex": ".codex", "gemini": ".gemini", "pi": ".pi"}[program]
+
+
+async def hand_over_given(root: Path, program: str, project: Path) -> HandedOver:
+    """Make the session `given` and hand it over, after everything else in the home, which stays as it is."""
+    async with SessionHost(root) as host:
+        return await (await make_given(host)).hand_over(program, cwd=project)
+
+
+async def check_given(root: Path, source: Path, prompts: list[str]) -> None:
+    """Import what a program wrote, twice, and check that the session `given` has each turn once and in order."""
+    async with SessionHost(root) as host:
+        for _ in range(2):
+            await host.import_sessions(source)
+        async with await host.load("given") as session:
+            (record,) = await session.entries(custom_type="treering.handed_over")
+            said = await said_after(session, record.parent_id or "")
+            assert [role for role, _ in said] == ["user", "assistant", "assistant"] * len(prompts)
+            assert [words for role, words in said if role == "user"] == prompts
+            answers = [words for role, words in said if role == "assistant"]
+            assert len({*answers}) == len(answers)
+            assert all(words.startswith("answer-") for words in answers)
+            path = [await session.entry(each) for each in session.path()]
+            messages = [each.message for each in path if isinstance(each, MessageEntry)]
+            assert [each.role for each in messages].count("tool") == 3 + len(prompts)
+            words = words_of("".join(str(each.content) for each in messages))
+            assert [word for word, _ in groupby(words)] == WORDS
+
+
+@pytest.mark.feature("A-36", "A-37", "A-38")
+@pytest.mark.parametrize("program", target_names())
+def test_a_program_goes_on_with_the_session_and_gives_it_back(
+    program: str, tmp_path: Path, home: Path, project: Path
+) -> None:
+    root, prompts = tmp_path / "root", list[str]()
+    with scripted_model() as model:
+        real = Program(program, home, project, model.url)
+        real.run("A session of its own.")
+        before = fingerprints(home)
+        handed = anyio.run(hand_over_given, root, program, project)
+        after = fingerprints(home)
+        assert {each: after.get(each) for each in before} == before
+        for turn, command in enumerate(("echo printed-1", "exit 3", "echo printed-2")):
+            model.requests.clear()
+            prompts.append(f"Prompt number {turn}. [[{command}]]")
+            real.run(prompts[-1], handed.id)
+            first, second = model.talks()[:2]
+            check_request(first, handed, prompts[-1])
+            check_request(second, handed, prompts[-1])
+            anyio.run(check_given, root, home_of(program, home), prompts)

@@ -1,0 +1,238 @@
+"""Archived sessions of a database as objects: read and searched as before, brought back by a write."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.stores.copies import content
+
+from treering import SessionHost
+from treering.errors import ExtraMissing, InvalidInput, LogDamaged
+from treering.events.disk import packed
+from treering.events.errors import StoreUnavailable
+from treering.stores import MemoryStore, copy_logs
+from treering.stores.postgres import PostgresStore
+from treering.stores.postgres.archive import objects
+from treering.subscriptions import Reset
+
+pytest.importorskip("fsspec", reason="objects need the package fsspec")
+
+from .archives import SAID, archived, database_of, fill, found, lines_in, said, stored
+
+_places = count(1)
+
+
+@pytest.fixture(params=["file", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for objects that no other test uses."""
+    return f"file://{tmp_path}/objects" if request.param == "file" else f"memory://objects-{next(_places)}"
+
+
+def only_file_in(folder: Path) -> str:
+    (path,) = (each for each in folder.rglob("*") if each.is_file())
+    return str(path)
+
+
+def other_hash(_uri: str, _size: int) -> bytes:
+    return b"another"
+
+
+def failing(*_: object) -> bytes:
+    raise RuntimeError("the network is down")
+
+
+def content_of(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def write(path: str, data: bytes | None) -> None:
+    """Write a file, or delete it."""
+    if data is None:
+        Path(path).unlink()
+    else:
+        Path(path).write_bytes(data)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for objects."""
+    return tmp_path / "objects"
+
+
+@pytest.fixture
+def archiving(url: str, folder: Path) -> str:
+    """The address of a store whose archived sessions are in the folder."""
+    return f"{url}&archive={folder}"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[psycopg.Connection]:
+    """A connection whose statements find the tables of this test."""
+    with database_of(url) as connection:
+        yield connection
+
+
+@pytest.mark.feature("C-15")
+async def test_an_archived_session_is_an_object_and_is_read_searched_followed_and_brought_back_as_before(
+    url: str, place: str, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SessionHost(f"{url}&archive={place}") as host, SessionHost(url) as other:
+        await fill(host, "old", "new")
+        assert await found(host, index=True) == {"old", "new"}
+        there = PostgresStore(url)
+        before = await content(there)
+        follower = await other.load("old", read_only=True)
+        async with follower.subscribe(after=follower.cursor) as changes:
+            await host.archive("old")
+            uri, head, digest = archived(database, "old")
+            assert uri is not None
+            assert uri.startswith(f"{place}/")
+            assert (head, digest) == (6, objects.hash_of(uri, 10**6))
+            assert (lines_in(database, "old"), lines_in(database, "new")) == (0, 5)
+            assert len(stored(place)) == 1
+
+            for each in (host, other):  # the other one was not told where objects are
+                listed = await each.list_sessions(status="any")
+                assert {row.id: row.archived for row in listed} == {"old": True, "new": False}
+                assert await found(each) == {"old", "new"}
+                assert await said(each, "old") == SAID
+            with monkeypatch.context() as patched:
+                patched.setattr(objects, "read", None)  # which a listing, a search and an opening do without
+                async with SessionHost(url) as third:
+                    assert len(await third.list_sessions(status="any")) == 2
+                    assert await found(third) == {"old", "new"}
+            after = await content(there)
+            await there.aclose()
+            assert after["old.jsonl"][1][:5] == before["old.jsonl"][1]
+            assert after["new.jsonl"] == before["new.jsonl"]
+
+            await (await other.load("old")).append_message("user", "again")
+            got = [await anext(changes) for _ in range(3)]  # archived, no longer archived, the message
+            assert not any(isinstance(each, Reset) for each in got)
+        assert await said(host, "old") == [*SAID, "again"]
+        assert archived(database, "old") == (None, None, None)
+        assert lines_in(database, "old") == 8
+        assert stored(place) == []
+        assert await (await other.load("old")).passivate()
+        await host.archive("old")
+        await host.delete("old")
+        assert stored(place) == []
+        assert [row.id for row in await other.list_sessions(status="any")] == ["new"]
+
+
+async def test_an_object_that_is_written_wrongly_is_noticed_before_anything_is_deleted(
+    archiving: str, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SessionHost(archiving) as host:
+        await fill(host, "old")
+        with monkeypatch.context() as patched:
+            patched.setattr(objects, "hash_of", other_hash)
+            with pytest.raises(StoreUnavailable, match="other bytes than were written"):
+                await host.archive("old")
+        assert lines_in(database, "old") == 6
+        assert await said(host, "old") == SAID
+
+
+async def test_a_damaged_missing_or_unreachable_object_is_a_named_error_and_listed_all_the_same(
+    archiving: str, folder: Path, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SessionHost(archiving) as host:
+        await fill(host, "old")
+        await host.archive("old")
+    path = only_file_in(folder)
+    whole = content_of(path)
+
+    async def refused(error: type[Exception], match: str) -> None:
+        async with SessionHost(archiving) as host:
+            for attempt in (said(host, "old"), host.unarchive("old")):
+                with pytest.raises(error, match=match) as caught:
+                    await attempt
+                assert path in str(caught.value)
+            assert [row.id for row in await host.list_sessions(status="any")] == ["old"]
+
+    write(path, whole[:-1] + b"?")
+    await refused(LogDamaged, "its hash is another")
+    write(path, None)
+    await refused(LogDamaged, "no such object")
+    with monkeypatch.context() as patched:
+        patched.setattr("fsspec.implementations.local.LocalFileSystem.cat_file", failing)
+        await refused(StoreUnavailable, "does not serve")
+    write(path, whole)
+    async with SessionHost(archiving) as host:
+        assert await said(host, "old") == SAID
+        await host.unarchive("old")
+        assert archived(database, "old") == (None, None, None)
+
+
+async def test_a_host_of_an_earlier_version_cannot_append_to_what_is_in_an_object(
+    archiving: str, database: psycopg.Connection
+) -> None:
+    async with SessionHost(archiving) as host:
+        await fill(host, "old")
+        await host.archive("old")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        database.execute("update logs set head = head + 1, size = size + 10 where ref = 'old.jsonl'")
+
+
+async def test_a_copy_of_an_archived_session_keeps_its_lines_and_one_to_it_brings_it_back(
+    archiving: str, database: psycopg.Connection
+) -> None:
+    async with SessionHost(archiving) as host:
+        await fill(host, "old")
+        await host.archive("old")
+        there, memory = PostgresStore(archiving), MemoryStore()
+        assert (await copy_logs(there, memory)).failed == []
+        assert await content(memory) == await content(there)
+        assert (await copy_logs(memory, there)).failed == []
+        assert lines_in(database, "old") == 6
+        await there.aclose()
+        await memory.aclose()
+
+
+async def test_a_large_log_is_written_in_pieces_and_read_from_within(
+    archiving: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treering.stores.postgres.archive.packed_log.PIECE_BYTES", 500)
+    monkeypatch.setattr("treering.stores.postgres.archive.packed_log._FED", 100)
+    monkeypatch.setattr(objects, "READ_BYTES", 300)  # what is larger is mapped from a file
+    for suffix in packed.SUFFIXES:
+        monkeypatch.setattr("treering.stores.postgres.archive.packing.best_suffix", lambda suffix=suffix: suffix)
+        async with SessionHost(archiving) as host:
+            session = await host.create(f"long{suffix}")
+            for number in range(40):
+                await session.append_message("user", f"{number} " + "x" * (number % 7 * 200))
+            before = await session.entries()
+            await host.archive(session)
+            again = await host.load(f"long{suffix}", read_only=True)
+            assert (await again.entries())[:40] == before
+            assert [await again.entry(entry.id or "") for entry in before[::-9]] == before[::-9]
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "match"),
+    [
+        ("s3bucket", InvalidInput, "is no place"),
+        ("simplecache::s3://bucket", InvalidInput, "is no place"),
+        ("nothing://bucket", InvalidInput, "fsspec knows"),
+        ("sftp://user:secret@host/folder", InvalidInput, "must not hold a password"),
+        ("oci://bucket", ExtraMissing, "another package"),
+    ],
+)
+def test_an_address_of_objects_that_is_of_no_use_is_refused_at_once(
+    place: str, error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match) as caught:
+        PostgresStore(f"postgresql:///db?archive={place}")
+    assert "secret" not in str(caught.value)
+
+
+def test_objects_without_the_package_for_them_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(ExtraMissing, match=r"pip install 'treering\[archive\]'"):
+        PostgresStore("postgresql:///db?archive=s3://bucket")
+    PostgresStore("postgresql:///db")
