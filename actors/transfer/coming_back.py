@@ -56,7 +56,7 @@ async def origin_of(core: HostCore, finder: LogFinder, found: Found) -> Origin |
     """Return the session that a file was handed over from, with what is new in the file; None if there is none."""
     if found.format.name not in target_names():
         return None
-    mark = await core.runtime.offload(mark_in, found.path, found.session.header.id)
+    mark = await core.runtime.offload(mark_in, found.path, found.session)
     if mark is None:
         return None
     for ref in await finder.named(mark.session):

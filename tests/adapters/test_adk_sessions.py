@@ -27,7 +27,7 @@ from google.genai import types
 
 from treering import Message, SessionHost, plain_text, text, tool_use
 from treering.adapters.adk import StaleSessionError, TreeringSessionService
-from treering.adapters.adk_events import payload_of
+from treering.adapters.adk.events import payload_of
 from treering.entries import ToolResultPart, ToolUsePart, tool_result
 
 NAMES: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
@@ -326,7 +326,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
-from treering.adapters import adk
+from treering.adapters.adk import service as adk
 from treering.adapters.adk import TreeringSessionService
 
 async def main(root, at):

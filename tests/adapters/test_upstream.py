@@ -111,7 +111,15 @@ def check(python: Path, left_out: Sequence[str], files: Sequence[str], *, passes
 
 
 ADK = {"lowest": "google-adk==2.10.0", "tested": "google-adk==2.13.0", "newest": "google-adk"}
-FOR_OUR_TESTS = ("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop")
+AGENT_FRAMEWORK = {
+    "lowest": "agent-framework-core==1.22.0",
+    "tested": "agent-framework-core==1.23.0",
+    "newest": "agent-framework-core",
+}
+FOR_OUR_TESTS = (
+    *("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop"),
+    *("httptools", "httpx2", "prometheus-client", "starlette", "uvicorn"),  # of other pages, which are read with ours
+)
 
 
 @pytest.mark.feature("A-12", "A-13", "A-14", "A-15", "A-23")
@@ -121,6 +129,16 @@ def test_the_agent_development_kit(release: str) -> None:
     passed, failed = run(python, PROJECT, None, "tests/adapters/test_adk.py", "tests/adapters/test_adk_sessions.py")
     assert failed == 0
     assert passed >= 98
+    assert run(python, PROJECT, None, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md") == (1, 0)
+
+
+@pytest.mark.feature("A-19", "A-20", "A-23")
+@pytest.mark.parametrize("release", AGENT_FRAMEWORK)
+def test_the_agent_framework(release: str) -> None:
+    python = environment(f"agent-framework-{release}", AGENT_FRAMEWORK[release], *FOR_OUR_TESTS)
+    passed, failed = run(python, PROJECT, None, "tests/adapters/test_agent_framework.py")
+    assert failed == 0
+    assert passed >= 18
     assert run(python, PROJECT, None, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md") == (1, 0)
 
 

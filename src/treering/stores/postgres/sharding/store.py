@@ -139,7 +139,7 @@ class ShardedStore:
             async with anyio.create_task_group() as tasks:
                 for number, shard in enumerate(self._shards):
                     if number not in owning:  # a host of each database, also of one in which it owns nothing
-                        tasks.start_soon(renew, shard, [])
+                        tasks.start_soon(renew, shard, list[Lease]())
         return await self._each(leases, lambda lease: lease.ref, renew)
 
     async def release(self, leases: Sequence[Lease]) -> None:
