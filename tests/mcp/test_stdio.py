@@ -116,6 +116,8 @@ async def test_an_agent_looks_up_sessions_and_follows_them(host: SessionHost, ta
         acknowledged = await client.receive()
         assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
         assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": [uri]}
+        await client.call("search", query="timeout")
+        assert client.told == []  # nothing has changed yet
         session = await host.load("running")
         await session.append_message("assistant", "I am.")
         updated = await client.receive()

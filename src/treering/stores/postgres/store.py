@@ -102,7 +102,7 @@ class PostgresStore:
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""
         if leases:
-            await carried_out(self._offload, self._holdings.release, list(leases))
+            await self._acquirer.release(leases)
 
     def holder(self, ref: Ref) -> str | None:
         """See `Leases.holder`."""
