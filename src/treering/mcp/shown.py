@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class ShownSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session as an answer shows it; see `SessionSummary` for what the fields mean. "active" is no status worth words."""
+    """A session as an answer shows it; see `SessionSummary` for what fields mean. The status "active" is left out."""
 
     id: str
     title: str | None = None
