@@ -7,6 +7,7 @@ sessions and stores their rows.
 from __future__ import annotations
 
 from datetime import datetime
+from heapq import nlargest
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ ACTIVE = "active"
 
 CORRUPTED = "corrupted"
 """The status of a file that cannot be read."""
+
+LABELS_MAX = 8
+"""How many labels of a session its row has."""
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
@@ -58,6 +62,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         finding: The same in its parts: the file, the place in it, and the reason.
         usage: The tokens that providers counted on all branches, and their cost; None if they counted nothing.
         state: What it is doing; None if it cannot be read.
+        labels: The beginnings of the newest labels of its entries, the newest first; None if it cannot be read.
     """
 
     id: str
@@ -86,6 +91,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     finding: Finding | None = None
     usage: Usage | None = None
     state: SessionState | None = None
+    labels: tuple[str, ...] | None = None
 
     @property
     def used(self) -> datetime:
@@ -108,6 +114,14 @@ def title_of(index: LogIndex) -> str | None:
 def project_of(index: LogIndex) -> str | None:
     """Return the folder to which a session belongs: the one it was last bound to, or else where it was started."""
     return index.info.project or index.header.cwd
+
+
+def labels_of(index: LogIndex) -> tuple[str, ...]:
+    """Return the beginnings of the newest labels of a session, the newest first."""
+    if not index.labels:
+        return ()
+    newest = nlargest(LABELS_MAX, index.labels.values(), key=lambda mark: mark.seq)
+    return tuple(preview(mark.label, TITLE_CHARS_MAX) for mark in newest)
 
 
 def status_of(info: SessionInfo) -> str:
@@ -163,6 +177,7 @@ def summarize(
         archived=index.info.archived is True,
         usage=None if index.usage == Usage() else index.usage,
         state=state,
+        labels=labels_of(index),
     )
 
 

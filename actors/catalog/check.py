@@ -21,6 +21,9 @@ from ...projections.summary import SessionSummary
 from ..host.runtime import Limits, Runtime, random_id, system_clock
 from .rows import Rows, session_of
 
+_ADDED = ("state", "labels")
+"""What rows of earlier versions lack."""
+
 
 class IndexCheck:
     """Compares the kept rows of one root with the sessions; only `repair` writes anything.
@@ -103,11 +106,10 @@ class IndexCheck:
         differing = [
             name
             for name in SessionSummary.__struct_fields__
-            if name not in ("last_accessed", "path", "project_hash", "state")
+            if name not in ("last_accessed", "path", "project_hash", *_ADDED)
             and getattr(actual, name) != getattr(session, name)
         ]
-        if session.state not in (None, actual.state):
-            differing.append("state")
+        differing += [name for name in _ADDED if getattr(session, name) not in (None, getattr(actual, name))]
         if session.last_accessed is None or (actual.last_accessed or actual.modified) > session.last_accessed:
             differing.append("last_accessed")
         if not differing:

@@ -99,8 +99,8 @@ class Rows:
                 self._hash_all((session.project,))
             force_setattr(session, "project_hash", self._hashes[session.project])
         stamp = kept.stamp
-        if session.state is None and session.status != CORRUPTED:  # such as of an earlier version: it is made again
-            stamp = NO_STAMP
+        if None in (session.state, session.labels) and session.status != CORRUPTED:
+            stamp = NO_STAMP  # it is of an earlier version, such as one without labels, and made again
         return Row(kept.ref, stamp, session)
 
     async def make(self, wanted: Sequence[tuple[Ref, Stamp, SessionSummary | None]]) -> list[SessionSummary | None]:

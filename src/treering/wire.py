@@ -104,6 +104,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     archived: bool
     problem: str | None
     usage: Usage | None
+    labels: tuple[str, ...] | None = None
     state: StateReply | UnsetType | None = UNSET
 
     def summary(self) -> SessionSummary:

@@ -120,6 +120,10 @@ async def test_an_index_of_another_version_of_the_library_is_used(root: Path, in
         ("s01", True, "archived"),
         ("s00", False, "active"),
     ]
+    # Rows from before they had labels are made again, once.
+    damage_file(index_path, lambda whole: without_checksums(whole.replace(b'"labels":[]', b'"later":[1]', 1)))
+    assert [row.labels for row in await listed(root)] == [(), ()]
+    assert [row.labels for row in await listed(root, reading=[])] == [(), ()]
 
 
 @pytest.mark.parametrize("place", range(0, 60, 7))

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from treering.events.content import image, text
-from treering.events.entries import Entry, Header, Payload, SessionInfo, entry_of, message
+from treering.events.entries import Entry, Header, Label, Payload, SessionInfo, entry_of, message
 from treering.events.index import LogIndex
-from treering.events.texts import preview
+from treering.events.texts import TITLE_CHARS_MAX, preview
 from treering.projections.summary import SessionSummary, summarize
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -63,7 +63,16 @@ def test_a_row_summarizes_the_log() -> None:
         dialect="native",
         status="archived",
         archived=True,
+        labels=(),
     )
+
+
+def test_a_row_has_the_newest_labels() -> None:
+    labels = [Label(f"entry-{number}", f"step\n{number}") for number in range(10)]
+    summary = row(*labels, Label("entry-3", "again"), Label("entry-9", ""), Label("entry-8", "x" * 1000))
+    assert summary.labels is not None
+    assert summary.labels[1:] == ("again", "step 7", "step 6", "step 5", "step 4", "step 2", "step 1")
+    assert len(summary.labels[0]) == TITLE_CHARS_MAX
 
 
 def test_a_session_without_messages_has_the_headers_time_and_no_preview() -> None:

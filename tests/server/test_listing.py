@@ -55,6 +55,11 @@ async def test_the_listing_is_read_from_any_place_by_state_and_text(tmp_path: Pa
         assert (await said(client, "text=PARS"))[0] == ["Parser"]
         assert (await said(client, "since=2026-03-09T16:00:00Z&groups=asleep"))[0] == []
         assert (await said(client, "until=2026-03-09T12:30:00Z"))[0] == ["asleep"]
+        marked = await host.load("idle")
+        for label in ("first", "last"):
+            await marked.set_label(await marked.append_message("user", "Look"), label)
+        rows = {each["id"]: each["labels"] for each in (await client.ask("GET", "/v1/sessions"))["items"]}
+        assert rows == {"failed": [], "waits": [], "Parser": [], "idle": ["last", "first"], "asleep": []}
         await client.ask("GET", "/v1/sessions?start=1&page=x", status=400)
         await client.ask("GET", "/v1/sessions?groups=sleeping", status=400)
         await client.ask("GET", "/v1/sessions?since=2026-03-09", status=400)

@@ -33,13 +33,15 @@ ROW = frozenset(
         "archived",
         "problem",
         "usage",
+        "labels",
     ]
 )
 
 
 async def rows(host: SessionHost, **filters: str) -> list[dict[str, Json]]:
     listed = await host.list_sessions(**filters)  # type: ignore[arg-type]  # any filter
-    return [{name: value for name, value in msgspec.to_builtins(row).items() if name in ROW} for row in listed]
+    plain = [msgspec.json.decode(msgspec.json.encode(row)) for row in listed]
+    return [{name: value for name, value in row.items() if name in ROW} for row in plain]
 
 
 async def every_page(client: Client, path: str, limit: int) -> list[object]:
