@@ -29,9 +29,7 @@ class Tried(NamedTuple):
 
 TRIED = {
     "openai-agents": Tried(
-        ("openai-agents==0.8.0", "openai==2.16.0"),  # a client of its time: later ones break its own usage
-        ("openai-agents",),
-        ("test_openai_agents.py", "test_openai_branches.py", "test_openai_conversations.py"),
+        ("openai-agents==0.22.0",), ("openai-agents",), ("test_openai_agents.py", "test_openai_branches.py")
     ),
     "langgraph-checkpoint": Tried(
         ("langgraph-checkpoint==4.3.0", "langgraph>=1,<2", "langgraph-checkpoint-conformance"),
