@@ -14,7 +14,7 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons interop browser screenshots check docs mutants bench bench-full soak clean
+.PHONY: help demo test test-pythons interop browser screenshots check check-mypy check-pyright check-style check-house docs mutants bench bench-full soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
@@ -41,12 +41,20 @@ browser: $(READY) ## open the viewer in Chromium and look at what it shows and d
 screenshots: $(READY) ## draw each page of the viewer, wide and narrow, light and dark, into .screenshots/
 	$(BIN)/python -m tests.viewer.screenshots .screenshots
 
-check: $(READY) ## check style, types, the imports between packages, and the figures of the house
+check: check-mypy check-pyright check-style check-house ## check style, types, the imports between packages, and the figures of the house
+
+check-style: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
+
+check-mypy: $(READY)
+	$(BIN)/mypy
+
+check-pyright: $(READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+check-house: $(READY)
 	$(BIN)/python -m bench house --check
 
 docs: $(READY) ## build the site of the documentation into site/; a dead link or a missing name is an error

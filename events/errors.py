@@ -44,6 +44,7 @@
     │   └── NotSuspended
     ├── ForeignFormatError
     │   └── RedactedSession
+    ├── ProgramFailed
     ├── ExtraMissing             (also an ImportError)
     ├── RequestError             (of a server)
     │   ├── NotAuthorized
@@ -359,6 +360,10 @@ class NotSuspended(AgentError):
 
 class ForeignFormatError(TreeringError):
     """The file is not in a format that can be imported, or is damaged beyond recovery; it was left as it is."""
+
+
+class ProgramFailed(TreeringError):
+    """Another program that has to take a session in is not installed, or refused it; its message is in this one."""
 
 
 class RedactedSession(ForeignFormatError):

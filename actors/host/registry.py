@@ -8,9 +8,9 @@ one actor: callers that ask for it during activation or passivation wait until t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -30,6 +30,9 @@ T = TypeVar("T")
 
 _RENEWALS = 3
 """How often a lease is renewed before it would end."""
+
+_AT_ONCE = 256
+"""How many sessions are passivated together when each waits for the store, which can release them together."""
 
 
 class Registry(Holders):
@@ -197,8 +200,7 @@ class Registry(Holders):
         if self.drained_to is None:
             logger().info("draining", sessions=len(self.live_holders))
         self.drained_to = refused
-        for source in list(self.live_holders.values()):
-            await self._safely(source, source.hand_over)
+        await self._each_live(lambda holder: self._safely(holder, holder.hand_over))
 
     async def passivate_safely(self, holder: Holder) -> bool:
         """Passivate a session, one of many: a failure is logged and does not affect the others."""
@@ -216,7 +218,13 @@ class Registry(Holders):
 
     async def passivate_idle(self) -> int:
         """Passivate all idle sessions now, and return how many there were."""
-        return sum([await self.passivate_safely(source) for source in list(self.live_holders.values())])
+        were_idle: list[bool] = []
+
+        async def passivate(holder: Holder) -> None:
+            were_idle.append(await self.passivate_safely(holder))
+
+        await self._each_live(passivate)
+        return sum(were_idle)
 
     async def drain(self) -> None:
         """Stop activating sessions, answer accepted commands, and passivate every session."""
@@ -224,13 +232,27 @@ class Registry(Holders):
         while self.live_holders or self.changing:
             for source in list(self.changing.values()):
                 await source.unchanging()
-            for source in list(self.live_holders.values()):
-                if source.actor is not None:
-                    await source.actor.mailbox.quiet()
-                    await self.passivate_safely(source)
+            await self._each_live(self._drain_one)
         for source in list(self._sources.values()):
             source.close()
         self.runtime.touched.close()
+
+    async def _drain_one(self, holder: Holder) -> None:
+        if holder.actor is not None:
+            await holder.actor.mailbox.quiet()
+            await self.passivate_safely(holder)
+
+    async def _each_live(self, call: Callable[[Holder], Coroutine[Any, Any, object]]) -> None:
+        """Call a function with each live session; many at a time if each would wait for the store."""
+        live, leases = list(self.live_holders.values()), self.runtime.leases
+        if leases is None or not leases.lease_s:
+            for holder in live:
+                await call(holder)
+            return
+        for begin in range(0, len(live), _AT_ONCE):
+            async with anyio.create_task_group() as tasks:
+                for holder in live[begin : begin + _AT_ONCE]:
+                    tasks.start_soon(call, holder)
 
     # -- feeds
 

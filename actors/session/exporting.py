@@ -126,6 +126,7 @@ class Exporting(Appending):
             EntryNotFound: The session has no such entry.
             ReadOnly: The session was opened read-only, and this is no dry run.
             ForeignFormatError: What would be written could not be read back, so nothing was written.
+            ProgramFailed: The program must take the session in by a command of its own, which is missing or failed.
             OSError: The program's folder cannot be written; the session has a record of what is not there, which does
                 no harm.
         """

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import subprocess
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +25,7 @@ from msgspec import Raw, Struct
 
 from ...events.content import ToolResultPart, ToolUsePart, plain_text
 from ...events.entries import EPOCH, CompactionEntry, Custom, Entry, Header, KnownEntry, Message, OpaqueEntry
-from ...events.errors import ExportExists, ForeignFormatError, InvalidInput, ReadOnly
+from ...events.errors import ExportExists, ForeignFormatError, InvalidInput, ProgramFailed, ReadOnly
 from ...events.findings import NotHeld
 from ...events.offload import carried_out
 from ...events.texts import one_line
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 RECORD = "treering.handed_over"
 """The custom type of the entry that records what was handed over."""
+
+_TAKES_AT_MOST_S = 120
 
 
 class Record(Struct, frozen=True):
@@ -82,13 +86,14 @@ async def hand_over(
     plan = await offload(target.plan, path.talk, Place(where, environ, datetime.now(UTC)))
     if dry_run:
         return HandedOver(program, None, None, where, None, plan.left_out)
+    program_path = _program_of(plan, environ)
     record = await offload(_read_back, program, path, plan)
     payload = Custom(RECORD, Raw(msgspec.json.encode(record)))
     if path.can_append_aside:
         await session.append(payload, below=path.leaf_id, aside=True)
     else:
         await session.append(payload)
-    await carried_out(offload, _create, target, plan, where)
+    await carried_out(offload, _create, target, plan, program_path, where, environ)
     file = None if plan.take_in else str(plan.path)
     return HandedOver(program, plan.id, file, where, shlex.join(plan.command), plan.left_out)
 
@@ -191,14 +196,56 @@ def known_entries(session: ForeignSession | KeptSession) -> list[KnownEntry]:
     return [each for each in decoded if each is not None and not isinstance(each, OpaqueEntry)]
 
 
-def _create(target: Target, plan: Plan, cwd: str) -> None:
+def _program_of(plan: Plan, environ: Mapping[str, str]) -> str:
+    """Return the path of the program that takes a session in; "" if none has to be run.
+
+    Raises:
+        ProgramFailed: It is not installed.
+    """
+    if not plan.take_in:
+        return ""
+    name = plan.take_in[0]
+    found = shutil.which(name, path=environ.get("PATH"))
+    if found is None:
+        raise ProgramFailed(f"{name} keeps sessions in a database of its own and must take this one in: install {name}")
+    return found
+
+
+def _create(target: Target, plan: Plan, program: str, cwd: str, environ: Mapping[str, str]) -> None:
     """Create the planned files, or have the program take the session in.
 
     Raises:
         ExportExists: A file of this name exists.
+        ProgramFailed: The program did not take the session in.
         OSError: A file cannot be written.
     """
+    if program:
+        with tempfile.TemporaryDirectory(prefix="treering-") as folder:
+            file = Path(folder) / plan.path.name
+            file.write_bytes(plan.data)
+            _take_in(target, [program, *plan.take_in[1:], str(file)], plan.id, cwd, environ)
+        return
     for path, data in plan.beside:
         with suppress(ExportExists):
             new_file(path, data)
     new_file(plan.path, plan.data)
+
+
+def _take_in(target: Target, command: Sequence[str], own_id: str, cwd: str, environ: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TAKES_AT_MOST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProgramFailed(f"{target.title} did not take the session in within {_TAKES_AT_MOST_S} s") from error
+    if done.returncode or own_id not in done.stdout:
+        said = one_line(done.stderr.strip() or done.stdout.strip(), 300)
+        raise ProgramFailed(f"{target.title} did not take the session in (exit status {done.returncode}): {said}")

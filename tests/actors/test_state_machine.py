@@ -471,7 +471,7 @@ def drive(loop: str, *, examples: int, steps: int, seed: int | None = None) -> N
 def test_replay_equals_the_live_state_after_every_step(loop: str) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
-    drive(loop, examples=25, steps=15)
+    drive(loop, examples=12, steps=15)
 
 
 def prove_seed(seed: int, tally: Counter[str]) -> None:

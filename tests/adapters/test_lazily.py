@@ -9,6 +9,7 @@ import pytest
 
 ADAPTERS = {
     "adk": ("google.adk", "adk"),
+    "agent_framework": ("agent_framework", "agent-framework"),
     "claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),

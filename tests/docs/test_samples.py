@@ -35,6 +35,7 @@ SAMPLE = re.compile(
 )
 FOLLOWS = "run: until the host closes"
 EXTRAS = {
+    "agent_framework": "adapters.agent_framework",
     "agents": "adapters.openai_agents",
     "bpe_openai": "ExactTokenizer",
     "claude_agent_sdk": "adapters.claude_agent_sdk",

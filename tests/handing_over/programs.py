@@ -30,6 +30,7 @@ PACKAGES = {
     "claude-code": Package("@anthropic-ai/claude-code", "2.1.197", "claude"),
     "codex": Package("@openai/codex", "0.169.0", "codex"),
     "gemini": Package("@google/gemini-cli", "0.61.0", "gemini"),
+    "opencode": Package("opencode-ai", "1.18.33", "opencode"),
     "pi": Package("@mariozechner/pi-coding-agent", "0.73.1", "pi"),
 }
 
@@ -92,6 +93,9 @@ class Program:
                 return ["codex", *new, "--skip-git-repo-check", *again[1:], prompt]
             case "gemini":
                 return ["gemini", "--skip-trust", "--yolo", "-m", "gemini-2.5-flash", *again, "-p", prompt]
+            case "opencode":
+                again = [] if resume is None else ["-s", resume]
+                return ["opencode", "run", *again, "-m", "fake/fake", prompt]
             case _:
                 again = [] if resume is None else ["--session", resume]
                 return ["pi", "-p", "--provider", "fake", "--model", "fake", *again, prompt]
@@ -113,6 +117,14 @@ class Program:
                 found |= {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
                 self._write(".gemini/settings.json", json.dumps(found))
                 return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self._model}
+            case "opencode":
+                takes = {"input": ["text", "image"], "output": ["text"]}
+                known = {"fake": {"name": "fake", "attachment": True, "reasoning": True, "modalities": takes}}
+                options = {"baseURL": f"{self._model}/v1", "apiKey": "none"}
+                provider = {"npm": "@ai-sdk/openai-compatible", "name": "fake", "options": options, "models": known}
+                found = {"provider": {"fake": provider}, "model": "fake/fake", "autoupdate": False, "share": "disabled"}
+                self._write(".config/opencode/opencode.json", json.dumps(found))
+                return {}
             case _:
                 model = {"id": "fake", "name": "fake", "input": ["text", "image"], "contextWindow": 100_000}
                 cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)

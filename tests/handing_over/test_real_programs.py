@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from treering.formats.handing_over.targets import target_names
 from treering.sessions import HandedOver
 
 from .given import PNG, WORDS, make_given, words_of
-from .programs import Program, are_installable
+from .programs import Program, are_installable, installed
 from .scripted_model import scripted_model
 
 pytestmark = [
@@ -27,6 +28,15 @@ pytestmark = [
     pytest.mark.timeout(1200),
     pytest.mark.skipif(not are_installable(), reason="node and npm are not installed"),
 ]
+
+
+FOLDERS = {
+    "claude-code": ".claude",
+    "codex": ".codex",
+    "gemini": ".gemini",
+    "opencode": ".local/share/opencode",
+    "pi": ".pi",
+}
 
 
 def conversation(body: dict[str, Any]) -> str:
@@ -59,7 +69,7 @@ async def said_after(session: Session, leaf: str) -> list[tuple[str, str]]:
 
 
 def home_of(program: str, home: Path) -> Path:
-    return home / {"claude-code": ".claude", "codex": ".codex", "gemini": ".gemini", "pi": ".pi"}[program]
+    return home / FOLDERS[program]
 
 
 async def hand_over_given(root: Path, program: str, project: Path) -> HandedOver:
@@ -77,7 +87,8 @@ async def check_given(root: Path, source: Path, prompts: list[str]) -> None:
             (record,) = await session.entries(custom_type="treering.handed_over")
             said = await said_after(session, record.parent_id or "")
             assert [role for role, _ in said] == ["user", "assistant", "assistant"] * len(prompts)
-            assert [words for role, words in said if role == "user"] == prompts
+            said_prompts = [words.strip('"') for role, words in said if role == "user"]  # opencode quotes them
+            assert said_prompts == prompts
             answers = [words for role, words in said if role == "assistant"]
             assert len({*answers}) == len(answers)
             assert all(words.startswith("answer-") for words in answers)
@@ -91,16 +102,18 @@ async def check_given(root: Path, source: Path, prompts: list[str]) -> None:
 @pytest.mark.feature("A-36", "A-37", "A-38")
 @pytest.mark.parametrize("program", target_names())
 def test_a_program_goes_on_with_the_session_and_gives_it_back(
-    program: str, tmp_path: Path, home: Path, project: Path
+    program: str, tmp_path: Path, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, prompts = tmp_path / "root", list[str]()
     with scripted_model() as model:
         real = Program(program, home, project, model.url)
         real.run("A session of its own.")
+        monkeypatch.setenv("PATH", f"{installed()}{os.pathsep}{os.environ['PATH']}")
         before = fingerprints(home)
         handed = anyio.run(hand_over_given, root, program, project)
         after = fingerprints(home)
-        assert {each: after.get(each) for each in before} == before
+        changed = {each.relative_to(home) for each in before if after.get(each) != before[each]}
+        assert all(str(each).startswith(FOLDERS["opencode"]) for each in changed)  # its own command wrote there
         for turn, command in enumerate(("echo printed-1", "exit 3", "echo printed-2")):
             model.requests.clear()
             prompts.append(f"Prompt number {turn}. [[{command}]]")

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from treering import Message, Session, SessionHost, image, plain_text, text, thinking, tool_result, tool_use
 from treering.entries import BashExecution, Content, ImagePart, MessageEntry, ToolResultPart
-from treering.errors import EntryNotFound, InvalidInput, ReadOnly
+from treering.errors import EntryNotFound, InvalidInput, ProgramFailed, ReadOnly
 from treering.formats.handing_over.claude_code import folder_of
 from treering.formats.handing_over.targets import target_names
+from treering.sessions import HandedOver
 
 from .given import MODEL, PNG, WORDS, Answered, make_given, words_of
 
+pytestmark = pytest.mark.usefixtures("takes_in")
+
 LATER = "2030-01-01T00:00:0{}.000Z"
-THOUGHTS_KEPT = frozenset({"pi"})
+THOUGHTS_KEPT = frozenset({"opencode", "pi"})
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -32,6 +35,11 @@ def text_of(path: str | Path | None) -> str:
 def put(path: Path, words: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(words, encoding="utf-8")
+
+
+def file_of(handed: HandedOver, home: Path) -> Path:
+    """What was written for a program, or what it was given to take in."""
+    return home / "taken" / f"{handed.id}.json" if handed.path is None else Path(handed.path)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -69,7 +77,7 @@ def added_lines(program: str, path: Path) -> list[dict[str, Any]]:
             {"type": "message", "id": own_id, "parentId": parent, "timestamp": LATER.format(1), "message": message}
             for own_id, parent, message in own_lines
         ]
-    assert program == "gemini"
+    assert program == "gemini", program
     context = (
         "<session_context>\nThis is the Gemini CLI. We are setting up the context for our chat.\n</session_context>"
     )
@@ -79,6 +87,21 @@ def added_lines(program: str, path: Path) -> list[dict[str, Any]]:
         {"id": "n1", "timestamp": LATER.format(1), "type": "user", "content": [{"text": "N-one"}]},
         {"id": "n2", "timestamp": LATER.format(2), "type": "gemini", "content": "N-two"},
     ]
+
+
+def go_on(program: str, path: Path) -> None:
+    """Do what a program does when it goes on with a session."""
+    if program != "opencode":
+        append_lines(path, added_lines(program, path))
+        return
+    document = json.loads(path.read_bytes())
+    last = document["messages"][-1]["info"]
+    for number, (role, words) in enumerate((("user", "N-one"), ("assistant", "N-two"))):
+        message = f"msg_{path.stem}_new_{number}"
+        info = {**last, "id": message, "role": role, "time": {"created": 1_900_000_000_000 + number}}
+        part = {"id": f"prt_{path.stem}_new_{number}", "messageID": message, "type": "text", "text": words}
+        document["messages"].append({"info": info, "parts": [part]})
+    path.write_text(json.dumps(document))
 
 
 def append_lines(path: Path, lines: list[dict[str, Any]]) -> None:
@@ -107,18 +130,25 @@ async def test_the_path_is_written_whole_in_order_and_alone(
         assert (handed.left_out, planned.id, planned.path, planned.command) == (planned.left_out, None, None, None)
         assert len(await session.entries()) == before + 1
         assert session.path()[-1] == handed_leaf(await session.entries())
-    path = Path(handed.path or "")
+    path = file_of(handed, home)
     assert handed.cwd == str(project)
     assert handed.id is not None
     assert handed.id in (handed.command or "")
-    check_file(path)
+    if handed.path is not None:
+        check_file(path)
     assert [each for each in files_in(home) if each != path and each.name != ".project_root"] == []
     left_out = [] if program in THOUGHTS_KEPT else ["W-thought"]
     assert [(each.kind, each.text) for each in handed.left_out] == [("thinking", words) for words in left_out]
-    said = "".join(json.dumps(line, ensure_ascii=False) for line in lines_of(path) if line.get("type") != "event_msg")
-    assert words_of(said) == [word for word in WORDS if word not in left_out]
+    lines = lines_of(path)
+    said = "".join(json.dumps(line, ensure_ascii=False) for line in lines if line.get("type") != "event_msg")
+    expected = [word for word in WORDS if word not in left_out]
+    if program == "opencode":  # a call and its result are one, and a title comes before all
+        expected[9:12] = ["W-left", "W-oak", "W-right"]
+        expected.insert(0, "W-first")
+    assert words_of(said) == expected
     assert said.count(PNG) == 1
-    assert lines_of(path)[0]["treering"] == {"session": "given", "id": handed.id}
+    holder = lines[0]["info"]["metadata"] if program == "opencode" else lines[0]
+    assert holder["treering"] == {"session": "given", "id": handed.id}
 
 
 def check_file(path: Path) -> None:
@@ -144,8 +174,8 @@ async def test_what_a_program_adds_comes_back_below_what_it_was_given_once(
         leaf = session.path()[-1]
         first, second = [await session.hand_over(program, cwd=project) for _ in range(2)]
         for handed in (first, second):
-            append_lines(path := Path(handed.path or ""), added_lines(program, path))
-        (report,) = await host.import_sessions(first.path or "")
+            go_on(program, file_of(handed, home))
+        (report,) = await host.import_sessions(file_of(first, home))
         assert (report.id, report.existed) == ("given", True)
         assert await said_below(session, leaf) == ["N-one", "N-two"]
         went_on = session.path()[-1]
@@ -159,14 +189,45 @@ async def test_what_a_program_adds_comes_back_below_what_it_was_given_once(
         assert len(await session.entries()) == added
         assert words_of(str((await session.context()).messages))[-1] == "W-answer"
     async with SessionHost(tmp_path / "other") as host:  # which has no record
-        (report,) = await host.import_sessions(first.path or "")
+        (report,) = await host.import_sessions(file_of(first, home))
         assert (report.id, report.existed) == (first.id, False)
+
+
+@pytest.mark.feature("A-37")
+@pytest.mark.parametrize("dialect", ["pi", "omp"])
+async def test_a_session_that_is_a_file_of_pi_gets_back_what_another_program_wrote(
+    dialect: Literal["pi", "omp"], tmp_path: Path, home: Path, project: Path
+) -> None:
+    async with SessionHost(tmp_path / "root", dialect=dialect) as host:
+        session = await host.create()
+        await session.append_message("user", "W-first")
+        await session.append_message("assistant", "W-look", **MODEL)
+        handed = await session.hand_over("claude-code", cwd=project)
+        path = Path(handed.path or "")
+        last = lines_of(path)[-1]
+        both: list[dict[str, object]] = [
+            {"type": "tool_use", "id": each, "name": "Bash", "input": {}} for each in ("x", "y")
+        ]
+        results = [{"type": "tool_result", "tool_use_id": each, "content": f"R-{each}"} for each in ("x", "y")]
+        said = [("assistant", both), ("user", [*results, {"type": "text", "text": "N-words"}])]
+        append_lines(path, added_lines("claude-code", path))
+        for number, (role, content) in enumerate(said, 3):
+            place = {"uuid": f"n{number}", "parentUuid": f"n{number - 1}", "timestamp": LATER.format(number)}
+            message = {"role": role, "content": content, "id": f"msg_{number}", "model": "claude-oak"}
+            append_lines(path, [{**last, **place, "type": role, "message": message}])
+        for added in (6, 0):
+            (report,) = await host.import_sessions(path)
+            assert (report.id, report.existed, report.added) == (session.id, True, added)
+        messages = [each.message for each in await session.entries() if isinstance(each, MessageEntry)]
+        assert [each.role for each in messages[2:]] == ["user", "assistant", "assistant", "tool", "tool", "user"]
+        assert session.path()[-1] == (await session.entries())[-1].id
 
 
 @pytest.mark.feature("A-38")
 async def test_what_no_program_is_given_is_listed(tmp_path: Path, home: Path, project: Path) -> None:
     async with SessionHost(tmp_path / "root") as host:
         session = await host.create()
+        await session.append_session_info("Rings")  # else the title would be of the first words
         await session.append_message("user", "W-old")
         kept = await session.append_message("assistant", [thinking("W-deep"), text("W-kept")], **MODEL)
         await session.append_compaction("W-summary", kept, 100)
@@ -182,7 +243,7 @@ async def test_what_no_program_is_given_is_listed(tmp_path: Path, home: Path, pr
         expected |= set() if name in THOUGHTS_KEPT else {("thinking", "W-deep")}
         expected |= set() if name == "claude-code" else {("image", "https://x.org/W-tree.png")}
         assert listed == expected, name
-        said = text_of(each.path)
+        said = text_of(file_of(each, home))
         missing = {"W-old", "W-secret", "W-orphan", *(() if name in THOUGHTS_KEPT else ("W-deep",))}
         assert {word for word in ("W-summary", "W-kept", "W-see", *missing) if word not in said} == missing
 
@@ -250,6 +311,23 @@ async def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
     assert files_in(home) == []
 
 
+async def test_a_program_that_is_missing_or_refuses_a_session_is_named(
+    tmp_path: Path, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SessionHost(tmp_path / "root") as host:
+        session = await host.create()
+        await session.append_message("user", "Hello")
+        put(project / "refuse", "")
+        with pytest.raises(ProgramFailed, match=r"opencode did not take .* \(exit status 1\): the database is locked"):
+            await session.hand_over("opencode", cwd=project)
+        before = len(await session.entries())
+        monkeypatch.setenv("PATH", "")
+        with pytest.raises(ProgramFailed, match="install opencode"):
+            await session.hand_over("opencode", cwd=project)
+        assert len(await session.entries()) == before
+    assert files_in(home) == []
+
+
 async def test_gemini_keeps_to_the_folder_of_the_project_and_takes_none_of_another(
     tmp_path: Path, home: Path, project: Path
 ) -> None:
@@ -283,11 +361,11 @@ async def test_images_in_results_are_kept_in_the_result_or_beside_it(tmp_path: P
         await session.append_message("tool", [tool_result("a", [text("W-seen"), image(PNG, "image/png")])])
         handed = [await session.hand_over(name, cwd=project) for name in target_names()]
     for each in handed:
-        assert text_of(each.path).count(PNG) == 1, each.program
+        assert text_of(file_of(each, home)).count(PNG) == 1, each.program
         assert each.left_out == (), each.program
     async with SessionHost(tmp_path / "other") as host:
         for each in handed:
-            (report,) = await host.import_sessions(each.path or "")
+            (report,) = await host.import_sessions(file_of(each, home))
             async with await host.load(report.id) as session:
                 parts = [part for one in await session.all_messages() for part in one.content]
                 within = [part.tool_result.content for part in parts if isinstance(part, ToolResultPart)]

@@ -103,7 +103,7 @@ class Database:
                     self.broken.append(f"{ref} was taken from a host whose lease goes on")
                 self.taken += before not in (None, owner)
                 log.owner, log.writer, log.epoch = owner, owner, self._next()
-                rows.append((ref, log.epoch, log.history, log.head, log.header))
+                rows.append((ref, log.epoch, log.history, log.head, log.header, False))  # its lines are in no object
         return rows
 
     def _holders(self, wanted: Wanted) -> list[Row]:
@@ -187,7 +187,7 @@ class Database:
 
     def _open(self, wanted: Wanted) -> list[Row]:
         log = self.logs.get(wanted["ref"])
-        return [] if log is None or log.header is None else [(log.history, log.head, log.header)]
+        return [] if log is None or log.header is None else [(log.history, log.head, log.header, None, None, None)]
 
     def _read(self, wanted: Wanted) -> list[Row]:
         log = self.logs.get(wanted["ref"])
@@ -195,7 +195,7 @@ class Database:
             return []
         is_same = log.history == wanted["history"]
         lines: list[bytes | None] = [*log.lines[wanted["after"] : wanted["through"]]] if is_same else []
-        return [(log.history, log.head, line) for line in lines or [None]]
+        return [(log.history, None, log.head, line) for line in lines or [None]]
 
     def _bodies(self, wanted: Wanted) -> list[Row]:
         log = self.logs.get(wanted["ref"])
@@ -203,7 +203,7 @@ class Database:
             return []
         is_same = log.history == wanted["history"]
         found = [(seq, log.lines[seq - 1]) for seq in wanted["seqs"] if is_same and seq <= log.head]
-        return [(log.history, *each) for each in found or [(None, None)]]
+        return [(log.history, None, *each) for each in found or [(None, None)]]
 
     def _load(self, wanted: Wanted) -> list[Row]:
         log, found = self.logs.get(wanted["ref"]), self._beside.get((wanted["ref"], wanted["kind"]))

@@ -66,6 +66,25 @@ async def test_a_thousand_pending_appends_are_one_statement_and_one_commit(
         assert found.fetchall() == [(2 * SESSIONS, SESSIONS)]
 
 
+async def test_many_sessions_are_released_together_when_their_host_passivates_or_closes_them(
+    server: LocalServer, url: str, schema: str
+) -> None:
+    async with SessionHost(url + "&lease_s=600") as another:
+        async with SessionHost(url + "&lease_s=600") as host:
+            sessions = [await host.create() for _ in range(60)]
+            await append_to_all(sessions, "the first")
+            with counted(server.url()) as counts:
+                assert await host.passivate_idle() == 60
+            assert 1 <= counts.of("owner = $", schema, "unwritten") <= 2
+            await append_to_all(sessions, "the second")
+            with counted(server.url()) as counts:
+                await host.aclose()
+            assert 1 <= counts.of("set owner", schema) <= 3
+        for session in sessions:
+            taken = await another.load(session.id)
+            assert taken.cursor.seq == 2
+
+
 @pytest.mark.feature("C-4")
 async def test_a_session_that_fails_fails_alone(server: LocalServer, url: str, schema: str) -> None:
     async with live_sessions(url + "&lease_s=600", 20) as sessions:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -11,10 +12,13 @@ import pytest
 
 from treering import InvalidInput, MessageEntry, SessionHost
 from treering.entries import plain_text
-from treering.errors import AppendFailed, AppendInDoubt
+from treering.errors import AppendFailed, AppendInDoubt, SessionLocked
 from treering.events.errors import StoreUnavailable
-from treering.stores import Store
-from treering.stores.postgres import PostgresStore, store_at
+from treering.events.stores.hosts import Hosts
+from treering.events.stores.inbox import Inbox, Letter, Whereabouts
+from treering.stores import Health, Store
+from treering.stores.postgres import PostgresStore, mailing, store_at, watching
+from treering.stores.postgres.address import parse_address
 from treering.stores.postgres.local_server import LocalServer
 from treering.stores.postgres.sharding import ShardedStore, addresses_of, shard_of
 from treering.testing.stores import StoreSuite
@@ -122,6 +126,114 @@ async def test_addresses_in_another_order_are_refused_before_anything_is_written
                 await create_all(host)
 
 
+async def create_in_all(host: SessionHost, ids: Sequence[str]) -> None:
+    """Create sessions with a message each."""
+    for each in ids:
+        await (await host.create(each)).append_message("user", "first")
+
+
+@pytest.mark.feature("C-18")
+@pytest.mark.feature("C-10")
+async def test_hosts_send_each_other_commands_through_the_database_of_the_session_and_are_listed_once(
+    addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "LOOK_S", 0.1)
+    monkeypatch.setattr(mailing, "LOOK_S", 0.1)
+    ids = [each for number in range(COUNT) for each in names_for(number, 2)]
+    stores = [store_at(",".join(addresses)) for _ in range(2)]
+    async with (
+        SessionHost(store=stores[0], placement="inbox") as owner,
+        SessionHost(store=stores[1], placement="inbox") as other,
+    ):
+        await create_in_all(owner, ids)
+        for each in ids:
+            await (await other.load(each)).append_message("user", "second", command_id=f"say {each}")
+            assert len(await (await owner.load(each)).entries()) == 2
+        hosts = stores[1].capability(Hosts)
+        assert hosts is not None
+        assert sum(row.sessions for row in await anyio.to_thread.run_sync(hosts.hosts)) == len(ids)
+    assert (await stored_counts(addresses)) == [4] * COUNT
+
+
+def allow(server: LocalServer, address: str, whether: bool) -> None:
+    """Let nobody connect to a database any more, and end the connections to it; or let them connect again."""
+    name = parse_address(address).conninfo.partition("?")[0].rpartition("/")[2]
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"alter database {name} allow_connections {whether}".encode())
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+
+
+async def stored_counts(addresses: Sequence[str]) -> list[int]:
+    """Return how many entries each database holds."""
+    counts: list[int] = []
+    for each in addresses:
+        store = PostgresStore(each)
+        heads = [(await store.open(info.ref)).head.seq for info in await store.page()]
+        counts.append(sum(heads))
+        await store.aclose()
+    return counts
+
+
+@pytest.mark.feature("C-18")
+async def test_letters_through_one_database_that_is_down_do_not_stop_those_through_another(
+    addresses: list[str], server: LocalServer
+) -> None:
+    sender, owner = store_at(",".join(addresses)), store_at(",".join(addresses))
+    letters, inbox = sender.capability(Inbox), owner.capability(Inbox)
+    assert letters is not None
+    assert inbox is not None
+    refs = [f"{names_for(number)[0]}.jsonl" for number in range(COUNT)]
+    assert not any(isinstance(each, SessionLocked) for each in await owner.acquire(refs, "owner"))
+
+    def post(ref: str) -> bool:
+        return letters.post(Letter(f"to {ref}", ref, b"call"), 60)
+
+    for each in refs:
+        assert await anyio.to_thread.run_sync(post, each)
+    await anyio.to_thread.run_sync(allow, server, addresses[1], False)
+    taken = await anyio.to_thread.run_sync(inbox.take, 10)
+    assert {each.ref for each in taken} == {refs[0], refs[2]}
+    await anyio.to_thread.run_sync(inbox.answer, {each.id: b"done" for each in taken})
+    asked = [f"to {each}" for each in refs]
+    assert await anyio.to_thread.run_sync(letters.answers, asked) == {
+        asked[0]: b"done",
+        asked[1]: Whereabouts.WAITING,
+        asked[2]: b"done",
+    }
+    await anyio.to_thread.run_sync(allow, server, addresses[1], True)
+    (late,) = await anyio.to_thread.run_sync(inbox.take, 10)
+    assert late.ref == refs[1]
+    await anyio.to_thread.run_sync(inbox.answer, {late.id: b"late"})
+    assert await anyio.to_thread.run_sync(letters.answers, asked[1:2]) == {asked[1]: b"late"}
+    assert await anyio.to_thread.run_sync(letters.answers, asked[:1]) == {asked[0]: Whereabouts.LOST}
+    await sender.aclose()
+    await owner.aclose()
+
+
+@pytest.mark.feature("C-15")
+@pytest.mark.feature("C-18")
+async def test_archived_sessions_of_each_database_become_objects_and_are_brought_back(
+    addresses: list[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("fsspec", reason="objects need the package fsspec")
+    url = ",".join(
+        f"{each}?archive={tmp_path}" if "?" not in each else f"{each}&archive={tmp_path}" for each in addresses
+    )
+    ids = [names_for(number, 1)[0] for number in range(COUNT)]
+    async with SessionHost(url) as host:
+        await create_in_all(host, ids)
+        for each in ids:
+            await host.archive(each)
+        assert len([each for each in tmp_path.rglob("*") if each.is_file()]) == COUNT  # noqa: ASYNC240  # a few files
+        health = store_at(url).capability(Health)
+        assert health is not None
+        assert await anyio.to_thread.run_sync(health.examine) == []
+        for each in ids:
+            session = await host.load(each)
+            await session.append_message("user", "second")
+            assert len(await session.messages()) == 2
+
+
 def test_lists_of_addresses_are_read_as_they_are_meant(tmp_path: Path) -> None:
     one = "postgresql://anna@a,b:5433/shop?schema=x"  # two servers of one database
     assert addresses_of(one) == [one]
@@ -140,7 +252,8 @@ class TestShardedStore(StoreSuite):
 
     @pytest.fixture(autouse=True)
     def _address(self, server: LocalServer, schema: str, url: str) -> Iterator[None]:
-        self.url = f"{url},{server.url(schema=f'{schema}_b')}"
+        archive = "&archive=memory://sharded" if find_spec("fsspec") else ""
+        self.url = f"{url}{archive},{server.url(schema=f'{schema}_b')}{archive}"
         yield
         with psycopg.connect(server.url(), autocommit=True) as connection:
             connection.execute(f"drop schema if exists {schema}_b cascade".encode())

@@ -14,6 +14,8 @@ import pytest
 
 from treering import Durability, SessionHost, plain_text
 
+from ..sampling import each_with_one
+
 ROOTS = Path(__file__).resolve().parent / "earlier_roots"
 STORY = ["Which one first?", "The parser first.", "Another way."]
 EXPECTED = {"plain": (STORY, 6), "moved": (STORY[:1], 6)}
@@ -38,8 +40,7 @@ async def assert_told(host: SessionHost, session_id: str, said: list[str], entri
     assert [label for _, label in session.labels()] == ["crossroads"]
 
 
-@pytest.mark.parametrize("durability", ["os", "file", "group"])
-@pytest.mark.parametrize("root", NATIVE, indirect=True)
+@pytest.mark.parametrize(("root", "durability"), each_with_one(NATIVE, ["os", "file", "group"]), indirect=["root"])
 async def test_a_root_of_version_0_1_is_read_and_continued(root: Path, durability: Durability) -> None:
     for round_ in range(2):
         async with SessionHost(root, durability=durability) as host:

@@ -123,7 +123,7 @@ def test_the_doctor_asks_a_store_that_is_no_directory_to_examine_itself() -> Non
 
     assert doctor("ill:x") == (1, "ill:x: error: it has a fever\n")
     assert doctor("ill:x", "--repair") == (0, "ill:x: made_anew: it was given a rest\n")
-    assert doctor("ill:x") == (0, "0 sessions, 0 findings\n")
+    assert doctor("ill:x") == (0, "1 store, 0 findings\n")
     for url, said in (("toy:x", "the store of 'toy:' cannot examine itself"), ("redis:x", "there is no store of this")):
         status, error = doctor(url)
         assert (status, said in error) == (1, True), error

@@ -26,6 +26,7 @@ from treering.testing.disks.image import Operation
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, header_of, line
 
+from ..sampling import some_of
 from .logs import PI_HEADER, DyingDisk, Killed, append_to, journals_of, logs_of, own, put_file
 
 ROOT = "/s"
@@ -260,7 +261,7 @@ class LosingDisk(UnwellDisk):
 
 
 @pytest.mark.feature("X-27")
-@pytest.mark.parametrize("name", INTERRUPTED)
+@pytest.mark.parametrize("name", some_of(INTERRUPTED, 2))
 async def test_a_recovery_that_was_killed_or_failed_at_any_step_gives_the_same_bytes_when_repeated(name: str) -> None:
     case = CASES[name]
     initial = left_by(case)

@@ -20,6 +20,7 @@ from msgspec import Struct
 from ..events.dialects.base import Dialect
 from ..events.entries import Entry, Header, KnownEntry, Message
 from ..events.findings import Finding
+from ..events.json_values import JSON
 
 Restate: TypeAlias = Callable[[Entry], Iterator[Message]]
 """A function that returns the messages that are read back after an entry was written in a format."""
@@ -52,6 +53,8 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
         is_of_source: Returns whether an import from this program, or this program itself, made an entry, by its id. Set
             for programs that delete messages: such an entry was deleted if the source no longer has it.
         beside: Other files and folders that were read as part of this session and must not be read on their own.
+        origin: The session that it was handed over from and its own id, as `handing_over.mark` wrote them, if its file
+            does not begin with them.
     """
 
     header: Header
@@ -62,6 +65,7 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
     is_implied: IsEntry = _is_none
     is_of_source: IsEntry | None = None
     beside: tuple[Path, ...] = ()
+    origin: JSON = None
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):

@@ -41,6 +41,9 @@ _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everything: bool, as_json: bool) -> None:
     """Check session files, alone or in directories at any depth, and the files that belong to them.
 
+    A database, given by its address, examines itself: whether sessions have all of their entries, what belongs to none,
+    whether objects of archived sessions are as they were written, and leases that are over.
+
     Without --repair, nothing is changed. The exit status is 1 if any finding worse than a note remains, other than
     damage that a repair has noted.
 
@@ -58,6 +61,7 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
       treering doctor session.jsonl
       treering doctor ~/sessions --json
       treering doctor ~/sessions --repair
+      treering doctor postgresql://user@host/database
     """
     checkup = _Checkup(everything=everything, as_json=as_json)
     urls = [path for path in paths if scheme_of(path) not in (None, "file") and not os.path.lexists(path)]
@@ -95,6 +99,7 @@ class _Checkup:
         self._ids = SessionIds(self._disk)
         self._sessions = 0
         self._other_files = 0
+        self._stores = 0
         self.repairs: list[Repair] = []
         self.findings: list[Finding] = []
 
@@ -114,6 +119,7 @@ class _Checkup:
             InvalidInput: There is no store of this URL, or it cannot examine itself.
         """
         health = _health_of(url)
+        self._stores += 1
         if repairing:
             echo_lines(self._report_repairs(health.repair()))
         findings = health.examine()
@@ -122,7 +128,9 @@ class _Checkup:
 
     def summary(self, *, repaired: bool) -> str:
         """Return the counts on one line."""
-        parts = [counted(self._sessions, "session")]
+        parts = [] if self._stores and not self._sessions else [counted(self._sessions, "session")]
+        if self._stores:
+            parts.append(counted(self._stores, "store"))
         if self._other_files:
             parts.append(counted(self._other_files, "other file"))
         if repaired:

@@ -18,7 +18,9 @@ from msgspec import Struct
 
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, ToolUse
 from ...events.findings import NotHeld
+from ...events.json_values import JSON
 from ...events.texts import one_line
+from ..base import ForeignSession, KeptSession
 from ..json_lines import decoded
 from ..opening import opened
 from ..values import Object, as_object, as_text
@@ -187,17 +189,18 @@ class Mark(Struct, frozen=True):
     id: str
 
 
-def mark_in(path: Path, own_id: str) -> Mark | None:
-    """Return the mark in the first line of a file; None if it has none, or if the mark is that of another file.
+def mark_in(path: Path, session: ForeignSession | KeptSession) -> Mark | None:
+    """Return the mark of a session; None if it has none, or if it is that of another session, of which this is a copy.
 
     Args:
-        path: The file, or a folder, which has no mark.
-        own_id: The id of the program's session in the file; a copy under another id is another session.
+        path: The file, or a folder.
+        session: The session.
     """
-    if path.is_dir():
-        return None
-    with opened(path) as file:
-        line = file.readline(_LINE_MAX)
-    fields = as_object(as_object(decoded(line)).get(MARK)) if MARK.encode() in line else {}
+    origin: JSON = session.origin if isinstance(session, ForeignSession) else None
+    if origin is None and not path.is_dir():
+        with opened(path) as file:
+            line = file.readline(_LINE_MAX)
+        origin = decoded(line) if MARK.encode() in line else None
+    fields = as_object(as_object(origin).get(MARK))
     found = Mark(as_text(fields.get("session")), as_text(fields.get("id")))
-    return found if found.session and found.id == own_id else None
+    return found if found.session and found.id == session.header.id else None

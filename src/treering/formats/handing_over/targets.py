@@ -11,6 +11,7 @@ _PLACES = {
     "claude-code": ("claude_code", "ClaudeCodeTarget"),
     "codex": ("codex", "CodexTarget"),
     "gemini": ("gemini", "GeminiTarget"),
+    "opencode": ("opencode", "OpencodeTarget"),
     "pi": ("pi", "PiTarget"),
 }
 

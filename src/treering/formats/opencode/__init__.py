@@ -154,7 +154,12 @@ def _read(stored: StoredSession) -> ForeignSession:
         leaf = entries[-1].id
     notes.close()
     return ForeignSession(
-        header=header, entries=iter(entries), findings=findings, leaf_id=leaf, is_of_source=_is_of_opencode
+        header=header,
+        entries=iter(entries),
+        findings=findings,
+        leaf_id=leaf,
+        is_of_source=_is_of_opencode,
+        origin=as_object(info.get("metadata")),
     )
 
 

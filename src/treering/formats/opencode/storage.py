@@ -285,6 +285,7 @@ class InDatabase:
             "parentID": row.get("parent_id"),
             "directory": row.get("directory"),
             "title": row.get("title"),
+            "metadata": decoded(as_text(row.get("metadata")).encode()),
             "time": {"created": row.get("time_created"), "updated": row.get("time_updated")},
             "revert": decoded(as_text(row.get("revert")).encode()),
         }

@@ -1,7 +1,8 @@
-"""Gathers acquisitions: those that wait while one is under way go to the database together, in the next statement.
+"""Gathers acquisitions and releases: those that come together go to the database in one statement.
 
-When a host dies, another one that was asked for a thousand of its sessions looks at them again and again until their
-lease has ended. No task or thread is dedicated to this: whoever finds none under way leads the next one.
+When a host closes, or hands over what it holds, its sessions are released many at a time. When a host dies, another one
+that was asked for a thousand of its sessions looks at them again and again until their lease has ended. No task or
+thread is dedicated to this: whoever finds none under way leads the next one.
 """
 
 from __future__ import annotations
@@ -37,8 +38,18 @@ class _Asked:
         return self.result is not None or self.error is not None
 
 
+class _Releases:
+    """Leases that are released together, and the event for which their callers wait."""
+
+    __slots__ = ("done", "leases")
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+        self.done = Event()
+
+
 class Acquirer:
-    """Acquires logs for all callers of a store.
+    """Acquires and releases logs for all callers of a store.
 
     Args:
         holdings: What the store holds.
@@ -50,6 +61,7 @@ class Acquirer:
         self._offload = offload
         self._waiting: list[_Asked] = []
         self._leading = False
+        self._releasing: _Releases | None = None  # what further releases join
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`. A caller that is cancelled by force holds nothing of them afterwards."""
@@ -105,6 +117,37 @@ class Acquirer:
                 left.append(each)
         self._waiting = left
         return batch
+
+    # -- releasing
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Release leases; see `Store.release`. A caller that is cancelled by force is told when they are released."""
+        batch, leads = self._releasing, False
+        if batch is None:
+            self._releasing = batch = _Releases()
+            leads = True
+        batch.leases += leases
+        cancellation: BaseException | None = None
+        with CancelScope(shield=True):
+            while not batch.done.is_set():
+                try:
+                    if leads:
+                        await self._lead_releases(batch)
+                    else:
+                        await batch.done.wait()
+                except get_cancelled_exc_class() as error:
+                    cancellation = error
+        if cancellation is not None:
+            raise cancellation
+
+    async def _lead_releases(self, batch: _Releases) -> None:
+        """Release what all callers want to be released."""
+        await cancel_shielded_checkpoint()  # lets all that are ready join
+        self._releasing = None
+        try:
+            await carried_out(self._offload, self._holdings.release, batch.leases)
+        finally:
+            batch.done.set()
 
     # -- in a worker thread
 

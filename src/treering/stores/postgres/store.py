@@ -10,7 +10,7 @@ from ...events.dialects.base import Dialect
 from ...events.errors import HostClosed, InvalidInput, SessionLocked
 from ...events.offload import Offload, ThreadOffload, carried_out
 from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
-from ...events.stores.capabilities import KeepsRows, Leases, Packs, Watches, offered
+from ...events.stores.capabilities import Health, KeepsRows, Leases, Packs, Watches, offered
 from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
 from ...events.stores.hosts import HostRow, Hosts
@@ -26,6 +26,7 @@ from .catalog.searching import TextIndex
 from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
+from .examining import Examiner
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
@@ -82,6 +83,8 @@ class PostgresStore:
         """See `Store.capability`."""
         if kind in (FindsTexts, KeepsSearch):
             return offered(TextIndex(self._connections, self._texts), kind, (FindsTexts, KeepsSearch))
+        if kind is Health:
+            return offered(Examiner(self._connections), kind, (Health,))
         found = offered(self._finder, kind, (FindsRows, KeepsRows))
         return offered(self, kind, _DECLARED) if found is None else found
 
@@ -99,7 +102,7 @@ class PostgresStore:
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""
         if leases:
-            await carried_out(self._offload, self._holdings.release, list(leases))
+            await self._acquirer.release(leases)
 
     def holder(self, ref: Ref) -> str | None:
         """See `Leases.holder`."""

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..actors.host.host import SessionHost
-from ..actors.session.session import Session
-from ..events.entries import Custom, CustomEntry, Entry, Header
-from ..events.errors import CommandConflict
-from ..events.json_values import JSON, raw_object
-from .adk_events import Event, Kept, event_of, kept_of
+from ...actors.host.host import SessionHost
+from ...actors.session.session import Session
+from ...events.entries import Custom, CustomEntry, Entry, Header
+from ...events.errors import CommandConflict
+from ...events.json_values import JSON, raw_object
+from .events import Event, Kept, event_of, kept_of
 
 BEGUN = "adk_session"
 CHANGE = "adk_state"

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import anyio
 
-from ...events.dialects.base import Dialect
-from ...events.errors import InvalidInput, SessionLocked, StoreUnavailable, TreeringError
-from ...events.stores.base import (
+from ....events.dialects.base import Dialect
+from ....events.errors import InvalidInput, SessionLocked, StoreUnavailable, TreeringError
+from ....events.stores.base import (
     Append,
     Blob,
     BlobKind,
@@ -31,8 +31,13 @@ from ...events.stores.base import (
     Ref,
     Store,
 )
-from ...events.stores.capabilities import Leases, Watches, offered
-from ...events.telemetry import logger
+from ....events.stores.capabilities import Health, Leases, Packs, Watches, offered
+from ....events.stores.hosts import Hosts
+from ....events.stores.inbox import Inbox
+from ....events.telemetry import logger
+from .health import ShardedHealth
+from .hosts import ShardedHosts
+from .letters import ShardedInbox
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -86,9 +91,19 @@ class ShardedStore:
         self._leases = [each.capability(Leases) for each in shards]
         self._watches = [each.capability(Watches) for each in shards]
         self._looked_at: set[int] = set()
+        self._packs = _all(shards, Packs)
+        hosts, inboxes, healths = _all(shards, Hosts), _all(shards, Inbox), _all(shards, Health)
+        self._hosts = None if hosts is None else ShardedHosts(hosts)
+        self._inbox = None if inboxes is None else ShardedInbox(inboxes, self._number)
+        self._health = None if healths is None else ShardedHealth(healths)
 
     def capability(self, kind: Callable[..., T]) -> T | None:
-        """See `Store.capability`."""
+        """See `Store.capability`; what all of the stores can do."""
+        for capable, of in ((self._hosts, Hosts), (self._inbox, Inbox), (self._health, Health)):
+            if kind is of:
+                return None if capable is None else offered(capable, kind, (of,))
+        if kind is Packs:
+            return None if self._packs is None else offered(self, kind, (Packs,))
         return offered(self, kind, (Leases, Watches) if all(self._leases) and all(self._watches) else ())
 
     # -- owning
@@ -119,6 +134,12 @@ class ShardedStore:
                 logger().warning("leases_not_renewed", sessions=len(some), error=str(error))
                 return [True] * len(some)
 
+        if self._hosts is not None and self._hosts.announced:
+            owning = {self._number(lease.ref) for lease in leases}
+            async with anyio.create_task_group() as tasks:
+                for number, shard in enumerate(self._shards):
+                    if number not in owning:  # a host of each database, also of one in which it owns nothing
+                        tasks.start_soon(renew, shard, list[Lease]())
         return await self._each(leases, lambda lease: lease.ref, renew)
 
     async def release(self, leases: Sequence[Lease]) -> None:
@@ -173,6 +194,21 @@ class ShardedStore:
     async def remove(self, lease: Lease) -> None:
         """See `Store.remove`."""
         await (await self._of(lease.ref)).remove(lease)
+
+    # -- packing
+
+    @property
+    def can_pack(self) -> bool:
+        """See `Packs.can_pack`: whether one of the databases has a place for packed logs; the others keep theirs."""
+        return self._packs is not None and any(each.can_pack for each in self._packs)
+
+    async def pack(self, lease: Lease) -> None:
+        """See `Packs.pack`."""
+        await self._packs_of(lease.ref).pack(lease)
+
+    async def unpack(self, lease: Lease) -> Lease:
+        """See `Packs.unpack`."""
+        return await self._packs_of(lease.ref).unpack(lease)
 
     # -- reading
 
@@ -231,6 +267,10 @@ class ShardedStore:
         assert leases is not None  # or the capability was not offered
         return leases
 
+    def _packs_of(self, ref: Ref) -> Packs:
+        assert self._packs is not None  # or the capability was not offered
+        return self._packs[self._number(ref)]
+
     async def _of(self, ref: Ref) -> Store:
         """Return the store of a log."""
         number = self._number(ref)
@@ -288,6 +328,12 @@ class ShardedStore:
         if failures:
             raise failures[0]
         return [answers[index] for index in range(len(asked))]
+
+
+def _all(shards: Sequence[Store], kind: Callable[..., T]) -> list[T] | None:
+    """Return a capability of all stores; None if one of them lacks it."""
+    found = [capable for each in shards if (capable := each.capability(kind)) is not None]
+    return found if len(found) == len(shards) else None
 
 
 class _Merged(AsyncIterator[set[Ref]]):

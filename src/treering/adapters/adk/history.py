@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import NamedTuple
 
-from ..actors.session.session import Session
-from .adk_events import Event, event_of
-from .adk_state import Known
+from ...actors.session.session import Session
+from .events import Event, event_of
+from .state import Known
 
 READ_FIRST = 32
 """How many of the last entries are read first to find some of the last events."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ..events.content import (
+from ...events.content import (
     Content,
     ImagePart,
     TextPart,
@@ -25,10 +25,10 @@ from ..events.content import (
     shown_text,
     text,
 )
-from ..events.entries import Custom, CustomEntry, Entry, Message, MessageEntry, Payload, Usage
-from ..events.errors import InvalidEntry
-from ..events.json_values import JSON, raw_object
-from ..events.providers.google import from_google
+from ...events.entries import Custom, CustomEntry, Entry, Message, MessageEntry, Payload, Usage
+from ...events.errors import InvalidEntry
+from ...events.json_values import JSON, raw_object
+from ...events.providers.google import from_google
 
 Event: TypeAlias = dict[str, JSON]
 """An event as JSON, with the names of its fields in camel case and without those that have their default."""

@@ -1,14 +1,4 @@
-"""Sessions for Google's Agent Development Kit.
-
-    from google.adk.runners import Runner
-    from treering.adapters.adk import TreeringSessionService
-
-    runner = Runner(agent=agent, app_name="support", session_service=TreeringSessionService("~/sessions"))
-    async for event in runner.run_async(user_id="ann", session_id="42", new_message=content): ...
-
-An event is one entry, and a rewind a branch of the session's tree. The end of a long session is read without its
-beginning, and its state is kept, not added up anew. It needs the extra `adk`.
-"""
+"""The session service: sessions of the kit as sessions of a host, and what refuses an object that is stale."""
 
 from __future__ import annotations
 
@@ -24,17 +14,17 @@ from weakref import WeakValueDictionary
 import anyio
 import msgspec
 
-from ..actors.commands import AppendOptions
-from ..actors.host.host import SessionHost
-from ..actors.session.session import Session as OwnSession
-from ..events.entries import Custom, Payload
-from ..events.errors import CommandConflict, ExtraMissing, InvalidEntry, LeafMoved
-from ..events.json_values import raw_object
-from .adk_events import Event as EventData
-from .adk_events import payload_of
-from .adk_history import events_of, time_of
-from .adk_state import BEGUN, TEMPORARY, Known, Scope, State, known_of, values_of, write
-from .hosting import Hosting, HostOrRoot
+from ...actors.commands import AppendOptions
+from ...actors.host.host import SessionHost
+from ...actors.session.session import Session as OwnSession
+from ...events.entries import Custom, Payload
+from ...events.errors import CommandConflict, ExtraMissing, InvalidEntry, LeafMoved
+from ...events.json_values import raw_object
+from ..hosting import Hosting, HostOrRoot
+from .events import Event as EventData
+from .events import payload_of
+from .history import events_of, time_of
+from .state import BEGUN, TEMPORARY, Known, Scope, State, known_of, values_of, write
 
 try:
     from google.adk.errors._stale_session_error import StaleSessionError
@@ -228,11 +218,14 @@ class TreeringSessionService(BaseSessionService):
         name = Name(session.app_name, session.user_id, session.id.strip())
         async with self._locks.setdefault(name.key, anyio.Lock()):
             own = await host.find_by_key(name.key)
+            if own is None:
+                raise _missing(session)
             while True:
-                leaf = None if own is None else own.leaf_id
-                known = Known() if own is None else await known_of(own)
-                if own is None or not known.begun:
-                    raise SessionNotFoundError(f"there is no session {session.id!r}: it was deleted, or never created")
+                await own.refresh()
+                leaf = own.leaf_id
+                known = await known_of(own)
+                if not known.begun:
+                    raise _missing(session)
                 await self._settle(host, name, known)
                 last = known.last
                 if last is not None and leaf != last:  # something else was appended, or the leaf was moved
@@ -311,6 +304,10 @@ def _data(event: Event) -> EventData:
     if isinstance(actions, dict) and isinstance(delta, dict):
         actions["stateDelta"] = {name: value for name, value in delta.items() if not name.startswith(TEMPORARY)}
     return data
+
+
+def _missing(session: Session) -> SessionNotFoundError:
+    return SessionNotFoundError(f"there is no session {session.id!r}: it was deleted, or never created")
 
 
 def _check_fresh(session: Session, known: Known, last: str | None) -> None:
