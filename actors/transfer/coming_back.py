@@ -7,26 +7,27 @@ machine, the file is a session of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...events.content import Content, ToolResultPart
 from ...events.entries import (
     BranchSummaryEntry,
     CompactionEntry,
     ContextEditEntry,
     CustomEntry,
-    Header,
     KnownEntry,
     LabelEntry,
+    MessageEntry,
     SessionInfoEntry,
 )
 from ...events.findings import Finding
 from ...events.kinds import Kind
-from ...events.stores.base import Ref
+from ...events.stores.base import Lease, Ref
 from ...formats.base import ForeignSession
 from ...formats.chain import derived_id
 from ...formats.handing_over.base import Mark, mark_in
@@ -60,18 +61,17 @@ async def origin_of(core: HostCore, finder: LogFinder, found: Found) -> Origin |
     if mark is None:
         return None
     for ref in await finder.named(mark.session):
-        record, header = await _record(core, ref, mark, found.format.name)
-        if record is not None and header is not None:
-            incoming = await core.runtime.offload(_incoming, found, record, header)
-            return Origin(ref, incoming)
+        origin = await _record(core, ref, mark, found.format.name)
+        if origin is not None:
+            return Origin(ref, await core.runtime.offload(_incoming, found, *origin))
     return None
 
 
-async def _record(core: HostCore, ref: Ref, mark: Mark, program: str) -> tuple[Record | None, Header | None]:
-    """Return what a log recorded of a handing over, and its header."""
+async def _record(core: HostCore, ref: Ref, mark: Mark, program: str) -> tuple[Record, str, Lease] | None:
+    """Return what a log recorded of a handing over, the entry that says so, and the log's lease; None if it did not."""
     async with core.registry.leased(ref) as lease:
         if lease.header is None or lease.header.id != mark.session or lease.dialect is None:
-            return None, None
+            return None
         log = await load_log(core, lease)
         seqs = [seq for seq, kind in enumerate(log.index.kinds) if kind == Kind.CUSTOM]
         for entry in await log.entries_in(seqs[::-1]):
@@ -81,18 +81,23 @@ async def _record(core: HostCore, ref: Ref, mark: Mark, program: str) -> tuple[R
                 except msgspec.DecodeError:
                     continue  # another program's data under this name
                 if (record.program, record.id) == (program, mark.id):
-                    return record, lease.header
-    return None, None
+                    return record, entry.id, lease
+    return None
 
 
-def _incoming(found: Found, record: Record, header: Header) -> Converted:
+def _incoming(found: Found, record: Record, record_id: str, lease: Lease) -> Converted:
+    header, dialect = lease.header, lease.dialect
+    assert header is not None
+    assert dialect is not None
     entries = known_entries(found.session)
     origins = dict(record.entries)
     later = [_renamed(each, record.id, origins) for each in _later(entries, origins)]
+    if not dialect.can_append_aside:
+        later = [piece for each in later for piece in _one_by_one(each)]
     findings: list[Finding] = found.session.findings
     continued = ForeignSession(header=header, entries=iter(later), findings=findings)
-    incoming = Converted(continued, str(found.path))
-    incoming.continues = frozenset((record.leaf_id, *(each.id for each in later)))
+    incoming = Converted(continued, str(found.path), dialect)
+    incoming.continues = frozenset((record.leaf_id, record_id, *(each.id for each in later)))
     return incoming
 
 
@@ -121,6 +126,25 @@ def _later(entries: Iterable[KnownEntry], origins: dict[str, str]) -> Iterable[K
             left_out[entry.id] = parent
         else:
             yield replace(entry, parent_id=parent)
+
+
+def _one_by_one(entry: KnownEntry) -> Iterator[KnownEntry]:
+    """Yield an entry as pi and oh-my-pi can hold it: a message for each result, and none aside."""
+    entry = replace(entry, aside=False, batch=None)
+    if not isinstance(entry, MessageEntry):
+        yield entry
+        return
+    results = [part for part in entry.message.content if isinstance(part, ToolResultPart)]
+    others = tuple(part for part in entry.message.content if not isinstance(part, ToolResultPart))
+    pieces: list[tuple[Content, ...]] = [(part,) for part in results] + ([others] if others or not results else [])
+    parent_id = entry.parent_id
+    for number, content in enumerate(pieces, 1):
+        is_last = number == len(pieces)
+        own_id = entry.id if is_last else derived_id("came back", entry.id, f"answer {number}")
+        role = "user" if results and content is others else entry.message.role
+        message = replace(entry.message, role=role, content=content)
+        yield replace(entry, id=own_id, parent_id=parent_id, message=message)
+        parent_id = own_id
 
 
 def _renamed(entry: KnownEntry, session: str, origins: dict[str, str]) -> KnownEntry:

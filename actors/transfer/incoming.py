@@ -30,7 +30,7 @@ from ...events.entries import (
     SessionInfoEntry,
     UsageEntry,
 )
-from ...events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
+from ...events.errors import DialectCannot, ForeignFormatError, InvalidEntry, InvalidSessionId, Where
 from ...events.findings import Finding, Severity
 from ...events.texts import counted
 from ...formats.base import ForeignSession, KeptSession
@@ -179,8 +179,8 @@ class Converted(Incoming):
         last_time: The time of the entry that was added last; see `Incoming` for all other attributes.
     """
 
-    def __init__(self, session: ForeignSession, path: str) -> None:
-        header, dialect = _header(session.header), NativeDialect()
+    def __init__(self, session: ForeignSession, path: str, dialect: Dialect | None = None) -> None:
+        header, dialect = _header(session.header), dialect or NativeDialect()
         super().__init__(header, dialect, dialect.encode_header(header), session.findings, path)
         self.restate, self.is_implied = session.restate, session.is_implied
         self.is_of_source = session.is_of_source
@@ -338,7 +338,7 @@ class Converted(Incoming):
             entry = replace(entry, batch=None)
         try:
             line = self._line(replace(entry, seq=self._seq + 1))
-        except InvalidEntry as error:
+        except (InvalidEntry, DialectCannot) as error:
             self._report("not_taken", "error", f"an entry cannot be written here: {error}", entry.id)
             self._parent_by_source_id[entry.id] = entry.parent_id
             self.entries -= 1
@@ -353,7 +353,14 @@ class Converted(Incoming):
 
     def _line(self, entry: KnownEntry) -> bytes:
         """Encode an entry. A message was made of decoded values, so its line is not decoded again, which is slow."""
-        if type(entry) is MessageEntry and entry.id and entry.message.role and entry.timestamp.tzinfo is UTC:
+        is_native = self.dialect.name == NativeDialect.name
+        if (
+            is_native
+            and type(entry) is MessageEntry
+            and entry.id
+            and entry.message.role
+            and entry.timestamp.tzinfo is UTC
+        ):
             with suppress(ValueError):  # `write` below reports what is wrong
                 line = _encode(entry)
                 if b"\n" not in line:

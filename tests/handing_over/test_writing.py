@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -191,6 +191,36 @@ async def test_what_a_program_adds_comes_back_below_what_it_was_given_once(
     async with SessionHost(tmp_path / "other") as host:  # which has no record
         (report,) = await host.import_sessions(file_of(first, home))
         assert (report.id, report.existed) == (first.id, False)
+
+
+@pytest.mark.feature("A-37")
+@pytest.mark.parametrize("dialect", ["pi", "omp"])
+async def test_a_session_that_is_a_file_of_pi_gets_back_what_another_program_wrote(
+    dialect: Literal["pi", "omp"], tmp_path: Path, home: Path, project: Path
+) -> None:
+    async with SessionHost(tmp_path / "root", dialect=dialect) as host:
+        session = await host.create()
+        await session.append_message("user", "W-first")
+        await session.append_message("assistant", "W-look", **MODEL)
+        handed = await session.hand_over("claude-code", cwd=project)
+        path = Path(handed.path or "")
+        last = lines_of(path)[-1]
+        both: list[dict[str, object]] = [
+            {"type": "tool_use", "id": each, "name": "Bash", "input": {}} for each in ("x", "y")
+        ]
+        results = [{"type": "tool_result", "tool_use_id": each, "content": f"R-{each}"} for each in ("x", "y")]
+        said = [("assistant", both), ("user", [*results, {"type": "text", "text": "N-words"}])]
+        append_lines(path, added_lines("claude-code", path))
+        for number, (role, content) in enumerate(said, 3):
+            place = {"uuid": f"n{number}", "parentUuid": f"n{number - 1}", "timestamp": LATER.format(number)}
+            message = {"role": role, "content": content, "id": f"msg_{number}", "model": "claude-oak"}
+            append_lines(path, [{**last, **place, "type": role, "message": message}])
+        for added in (6, 0):
+            (report,) = await host.import_sessions(path)
+            assert (report.id, report.existed, report.added) == (session.id, True, added)
+        messages = [each.message for each in await session.entries() if isinstance(each, MessageEntry)]
+        assert [each.role for each in messages[2:]] == ["user", "assistant", "assistant", "tool", "tool", "user"]
+        assert session.path()[-1] == (await session.entries())[-1].id
 
 
 @pytest.mark.feature("A-38")

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import AgentSession, MessageEntry, Session, SessionHost, message, thinking, tool, tool_use
-from treering.entries import ToolResultPart
+from treering import AgentSession, MessageEntry, Session, SessionHost, message, thinking, tool, tool_result, tool_use
+from treering.entries import SessionInfo, ToolResultPart
 from treering.events.disk.disk import OsDisk
 from treering.server import Tokens
 from treering.server.principals import Role
@@ -133,16 +133,29 @@ async def test_a_page_that_was_cut_off_gets_what_is_being_written_from_its_begin
     async with running(client, session, again) as until:
         while not (again.messages and again.messages[-1]["content"] == "Once upon "):
             await until("TEXT_MESSAGE_CONTENT")
+        snapshots = again.types.count("MESSAGES_SNAPSHOT")
         session.emit("progress", {"done": 1})
-        session.emit_text("agent.text", "a ti", message="a1")
-        await session.append(message("assistant", [thinking("Hm."), "Once upon a time."]))
+        for _ in range(1500):  # more than a feed keeps, so that the stream reads the text from its beginning again
+            session.emit_text("agent.text", "a", message="a1")
+        await until("TEXT_MESSAGE_CONTENT")
+        story = f"Once upon {'a' * 1500} time."
+        await session.append(message("assistant", [thinking("Hm."), story]))
         assert (await until())["type"] == "RUN_FINISHED"
-    assert [each["content"] for each in again.messages] == ["Tell me.", "Hm.", "Once upon a time."]
+    assert [each["content"] for each in again.messages] == ["Tell me.", "Hm.", story]
+    assert again.types.count("MESSAGES_SNAPSHOT") == snapshots  # which nothing had to be put right by
     assert again.types.count("TEXT_MESSAGE_START") == again.types.count("REASONING_START") == 1
-    assert [each.message.role for each in await session.entries() if isinstance(each, MessageEntry)] == [
-        "user",
-        "assistant",
-    ]
+    kept = [each.message.role for each in await session.entries() if isinstance(each, MessageEntry)]
+    assert kept == ["user", "assistant"]
+
+    # What nobody went on writing is not the page's either.
+    page = Page([*again.messages, said("more", "And then?")])
+    async with running(client, session, page) as until:
+        await until("STATE_SNAPSHOT")
+        session.emit_text("agent.text", "Then", message="a2")
+        await until("TEXT_MESSAGE_CONTENT")
+        await session.append(SessionInfo(status="done"))
+        assert (await until())["type"] == "RUN_FINISHED"
+    assert [each["content"] for each in page.messages][3:] == ["And then?"]
 
 
 @pytest.mark.feature("A-30")
@@ -154,13 +167,17 @@ async def test_a_run_ends_with_what_it_waits_for_or_what_failed_and_follows_the_
     page = Page([said("u1", "Paint it.")])
     async with running(client, session, page) as until:
         await until("STATE_SNAPSHOT")
+        await session.append(message("assistant", [tool_use("c0", "mix", {})]))
+        await session.append(message("tool", [tool_result("c0", "no brush", is_error=True)]))
+        while page.state["state"] != "error":  # after which an agent goes on
+            await until("STATE_DELTA")
         session.emit_text("agent.text", "I will paint it gre", message="first")
         await until("TEXT_MESSAGE_CONTENT")
         session.emit_text("agent.text", "Which colour?", message="second")  # the first is given up
         await session.append(message("assistant", ["Which colour?", tool_use("c1", "ask_user", {"what": "colour"})]))
         end = await until()
     assert end["outcome"] == {"type": "success", "pendingToolCallIds": ["c1"]}
-    assert [each["content"] for each in page.messages] == ["Paint it.", "Which colour?"]
+    assert [each["content"] for each in page.messages] == ["Paint it.", "", "no brush", "Which colour?"]
     page.messages.append(said("r1", "Blue.", "tool", toolCallId="c1"))
     page.messages.append(said("r2", "Nobody asked.", "tool", toolCallId="c9"))
     page = Page(page.messages)
@@ -169,18 +186,21 @@ async def test_a_run_ends_with_what_it_waits_for_or_what_failed_and_follows_the_
         assert page.state["state"] == "working"
         asked_at = session.path()[0]
         await session.branch(asked_at)
-        await until("MESSAGES_SNAPSHOT")
         while [each["content"] for each in page.messages] != ["Paint it."]:
             await until("MESSAGES_SNAPSHOT")
-        await session.append(message("assistant", "I cannot.", error="no paint", stop_reason="error"))
+        await session.append_message("user", "Red.")
+        await until("TEXT_MESSAGE_END")
+        failed = message("assistant", "I cannot.", error="no paint", stop_reason="error")
+        both = [message("user", "Green."), failed]  # the history that is told at the first has the second
+        await session.append_many(both, below=asked_at)
         end = await until()
     assert (end["type"], end["code"], end["message"]) == ("RUN_ERROR", "agent", "no paint")
     assert [(each["role"], each["content"]) for each in page.messages] == [
-        ("user", "Paint it."), ("assistant", "I cannot."),
+        ("user", "Paint it."), ("user", "Green."), ("assistant", "I cannot."),
     ]  # fmt: skip
     told = [part.tool_result for each in await session.entries() if isinstance(each, MessageEntry)
             for part in each.message.content if isinstance(part, ToolResultPart)]  # fmt: skip
-    assert [(each.tool_use_id, each.text) for each in told] == [("c1", "Blue.")]
+    assert [(each.tool_use_id, each.text) for each in told] == [("c0", "no brush"), ("c1", "Blue.")]
 
 
 @pytest.mark.feature("A-30")

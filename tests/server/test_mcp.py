@@ -62,6 +62,8 @@ async def test_a_token_reaches_its_own_sessions_alone(agents: dict[str, Agent], 
         mine = {ids[team] for team in seen}
         assert {each["session"] for each in (await agent.call("search", query="fault"))["found"]} == mine
         assert {each["id"] for each in (await agent.call("list_sessions"))["sessions"]} == mine
+        page = await agent.call("search", query="fault", limit=len(mine))
+        assert page["next"] is None  # hits of others do not count
         resources = (await agent.post("resources/list", {}))["result"]["resources"]
         assert {each["uri"] for each in resources} == {URI + each for each in mine}
     first = (await blue.call("read_session", session=ids["blue"]))["entries"][0]["id"]

@@ -205,8 +205,8 @@ async def read_entry(reach: Reach, redaction: Redaction, asked: ReadEntry) -> En
     sized = await log.sized_entries_in([log.index.seq_of(asked.entry)])
     if not sized:
         raise EntryNotFound(asked.entry)
-    entry, size = sized[0]
-    text = text_of(await redacted(entry, size, redaction))
+    entry, _ = sized[0]
+    text = text_of(await redacted(*sized[0], redaction))
     if asked.offset > len(text):
         raise InvalidInput(f"the entry has {len(text)} characters: give an offset within them")
     end = asked.offset + _PIECE_CHARS

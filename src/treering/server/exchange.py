@@ -244,7 +244,7 @@ class Exchange:
     async def _elsewhere(self, route: Route, call: Call[object, Any], locked: SessionLocked) -> object:
         """Let the host that owns the session answer, if this one forwards, and nobody has forwarded to it."""
         forwarding, incoming = self._service.forwarding, self._incoming
-        if forwarding is None or self._guard.is_from_host(incoming) or route.body is bytes:
+        if forwarding is None or self._guard.is_from_host(incoming) or route.body is bytes or route.streams:
             raise locked
         self._service.forget(call.names.get("session_id", ""))
         from .cluster.forwarding import Forwarded, Passed

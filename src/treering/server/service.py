@@ -37,7 +37,7 @@ from .http.blocks import Encoded
 from .http.fields import cursor_of
 from .http.limits import ServerLimits
 from .http.problems import Stale, problem_of, without_paths
-from .mcp_clients import McpClients
+from .mcp.clients import McpClients
 from .metrics import Metrics
 from .principals import EVERYBODY, Principal
 from .repeats import Repeats

@@ -6,7 +6,7 @@ A message that a page sent keeps its id there: it is in the entry's command id, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 from msgspec import Meta, Struct
 
@@ -65,19 +65,35 @@ def command_id_of(sent: SentMessage) -> str:
 # -- what a page is shown
 
 
-async def history(session: Session, bytes_max: int) -> tuple[list[Shown], Cursor]:
-    """Return the messages of the path to the leaf, the last ones, within bounds; and the end of the log then."""
+class History(Struct):
+    """The messages of a path, the last ones, within bounds; and where the session was.
+
+    Attributes:
+        messages: The messages, in the order of the path.
+        leaf_id: The end of the path.
+        cursor: The end of the log.
+    """
+
+    messages: list[Shown]
+    leaf_id: str | None
+    cursor: Cursor
+
+
+async def history(session: Session, bytes_max: int) -> History:
+    """Return the messages of the path to the leaf."""
     log = await session.log()
-    path, cursor = log.index.path(log.index.leaf), log.cursor
-    shown: list[Shown] = []
+    index = log.index
+    path, shown = index.path(index.leaf), History([], index.leaf_id, log.cursor)
     left = bytes_max
     for end in range(len(path), 0, -_AT_ONCE):
         for entry, size in reversed(await log.sized_entries_in(path[max(0, end - _AT_ONCE) : end])):
             left -= size
-            if shown and (left < 0 or len(shown) >= _MESSAGES_MAX):
-                return shown[::-1], cursor
-            shown += reversed(messages_of(entry))
-    return shown[::-1], cursor
+            if shown.messages and (left < 0 or len(shown.messages) >= _MESSAGES_MAX):
+                shown.messages.reverse()
+                return shown
+            shown.messages += reversed(messages_of(entry))
+    shown.messages.reverse()
+    return shown
 
 
 def messages_of(entry: Entry) -> list[Shown]:
@@ -183,10 +199,10 @@ def payloads_of(sent: Iterable[SentMessage], open_calls: frozenset[str]) -> list
 def _parts(sent: SentMessage) -> list[Content]:
     if isinstance(sent.content, str):
         return [text(sent.content)]
-    if not isinstance(sent.content, list):
+    content: object = sent.content
+    if not isinstance(content, list):
         raise Malformed(f"the message {sent.id!r} has no content: send a text, or a list of parts")
-    given: list[JSON] = sent.content
-    return [_part(sent.id, part) for part in given]
+    return [_part(sent.id, part) for part in cast("list[JSON]", content)]  # as it was parsed
 
 
 def _part(message_id: str, part: JSON) -> Content:

@@ -23,7 +23,7 @@ from ..event_stream import Bye, Push
 from ..http.wire import encode, entry_raw, one_line
 from ..routes.states import reply_of_session
 from ..service import Service
-from .history import Shown, calls_of, history, message_id_of, reasoning_id, results_of, thoughts_of
+from .history import History, Shown, calls_of, history, message_id_of, reasoning_id, results_of, thoughts_of
 
 Event: TypeAlias = dict[str, Any]
 """An event as the protocol has it."""
@@ -72,6 +72,7 @@ class Run:
         self._live: dict[str, _Live] = {}  # "text" and "reasoning"
         self._state: dict[str, Any] = {}
         self._differs = False  # whether the page has a message that the history does not have so
+        self._shown: History
         self._push: Push
 
     async def stream(self, push: Push) -> None:
@@ -89,46 +90,60 @@ class Run:
 
     async def _run(self) -> None:
         session = self._session
-        messages, cursor = await history(session, self._service.limits.page_bytes_max)
-        await self._tell(_snapshots(messages, self._known))
+        await self._snapshot(self._known)
         await self._tell([await self._state_at_first(state := await session.state())])
         is_followed = self._appended or self._service.is_live(session.ref)
-        if (not is_followed or not await self._is_at_work(state)) and session.cursor == cursor:
+        if (not is_followed or not await self._is_at_work(state)) and session.cursor == self._shown.cursor:
             await self._finish(state)
             return
-        async with session.subscribe(after=cursor, transient=True, leaf=True) as items:
-            leaf_is_known = False
+        async with session.subscribe(after=self._shown.cursor, transient=True, leaf=True) as items:
+            is_caught_up = False
             while True:
-                batch = await items.receive_many()
-                for item in batch:
-                    if isinstance(item, Reset) or (isinstance(item, LeafMove) and leaf_is_known):
-                        await self._tell(self._closed())
-                        await self._snapshot()
-                    elif isinstance(item, LeafMove):
-                        leaf_is_known = True
-                    else:
-                        await self._tell(self._events_of(item))
+                for item in await items.receive_many():
+                    is_caught_up = is_caught_up or isinstance(item, LeafMove)  # which is told then
+                    await self._take(item, items.cursor.generation)
                 state = await session.state()
                 await self._tell(await self._state_changes(state))
-                is_caught_up = items.cursor.seq >= session.cursor.seq
-                if is_caught_up and leaf_is_known and not await self._is_at_work(state):
+                if is_caught_up and items.cursor.seq >= session.cursor.seq and not await self._is_at_work(state):
                     await self._finish(state)
                     return
+
+    async def _take(self, item: Entry | Transient | LeafMove | Reset, generation: str) -> None:
+        """Tell of what happens; of another path by the history anew."""
+        shown = self._shown
+        if isinstance(item, Reset):
+            is_moved = item.cursor.generation != shown.cursor.generation
+        elif isinstance(item, LeafMove):
+            is_moved = item.entry_id != shown.leaf_id
+        elif isinstance(item, Transient):
+            await self._tell(self._events_of(item))
+            return
+        elif item.seq <= shown.cursor.seq and generation == shown.cursor.generation:
+            return  # the history had it
+        else:
+            is_moved = not item.aside and item.parent_id != shown.leaf_id
+            if not is_moved:
+                await self._tell(self._events_of(item))
+                if not item.aside:
+                    shown.leaf_id = item.id
+        if is_moved:
+            await self._tell(self._closed())
+            await self._snapshot(None)
 
     async def _tell(self, events: Iterable[Event]) -> None:
         blocks = b"".join(map(block, events))
         if blocks:
             await self._push(blocks)
 
-    async def _snapshot(self) -> None:
-        messages, _ = await history(self._session, self._service.limits.page_bytes_max)
-        await self._tell(_snapshots(messages, None))
+    async def _snapshot(self, known: Sequence[str] | None) -> None:
+        self._shown = await history(self._session, self._service.limits.page_bytes_max)
+        await self._tell(_snapshots(self._shown.messages, known))
 
     async def _finish(self, state: SessionState) -> None:
         """End the run: with what it waits for, or with what failed."""
         await self._tell(self._closed())
         if self._differs:
-            await self._snapshot()
+            await self._snapshot(None)
         if state.state == "error":
             failed = {"type": "RUN_ERROR", "message": state.error or "the answer failed", "code": "agent"}
             await self._tell([failed])
@@ -205,16 +220,19 @@ class Run:
         kind = "reasoning" if "thinking" in piece.name or "reasoning" in piece.name else "text"
         id_ = reasoning_id(piece.message) if kind == "reasoning" else piece.message
         live = self._live.get(kind)
-        if live is not None and (live.id != id_ or piece.offset > len(live.text)):
+        if live is not None and (live.id != id_ or piece.offset > len(live.text)):  # given up
             self._differs = True
             yield from self._close(kind)
             live = None
         if live is None:
             live = self._live[kind] = _Live(id_)
             yield from _opened(kind, id_)
-        new = piece.text[len(live.text) - piece.offset :] if piece.offset else piece.text.removeprefix(live.text)
-        live.text += new
-        yield from _delta(kind, live.id, new)
+        known = live.text[piece.offset :]
+        if not piece.text.startswith(known):  # it was begun anew, or is known already
+            self._differs = self._differs or not known.startswith(piece.text)
+            return
+        live.text += piece.text[len(known) :]
+        yield from _delta(kind, live.id, piece.text[len(known) :])
 
     def _completed(self, kind: str, id_: str, whole: str) -> Iterator[Event]:
         """Tell the rest of a text that was written live, or all of one that was not."""

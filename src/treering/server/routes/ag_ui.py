@@ -64,8 +64,8 @@ async def _appended(call: Call[Nothing, RunInput], session: Session) -> bool:
         NotAuthorized: The principal may read alone.
     """
     messages = call.body.messages
-    shown, _ = await history(session, call.service.limits.page_bytes_max)
-    known = {each["id"] for each in shown}
+    shown = await history(session, call.service.limits.page_bytes_max)
+    known = {each["id"] for each in shown.messages}
     index = (await session.log()).index
     new = [each for each in messages if each.id not in known and not index.find(each.id)]
     open_calls = frozenset(each.id for each in await session.open_calls())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..assets import Asset, assets
 from ..http.problems import NoSuchRoute
-from ..reference import reference
+from ..http.reference import reference
 from ..routing import Call, Nothing, Reply, Routes
 
 routes = Routes()

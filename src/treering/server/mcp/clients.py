@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import secrets
 
-from ..events.errors import NotFound
-from ..mcp.resources import Following
-from .principals import Principal
+from ...events.errors import NotFound
+from ...mcp.resources import Following
+from ..principals import Principal
 
 _CLIENTS_MAX = 1000
 

@@ -1,0 +1,1 @@
+"""What the Model Context Protocol needs of a server: who its clients are, and what each may reach."""
