@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sys
@@ -26,7 +27,9 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from treering import Message, SessionHost, plain_text, text, tool_use
-from treering.adapters.adk import StaleSessionError, TreeringSessionService
+from treering import Session as OwnSession
+from treering.adapters.adk import StaleSessionError, TreeringSessionService, state
+from treering.adapters.adk import service as adk_service
 from treering.adapters.adk.events import payload_of
 from treering.entries import ToolResultPart, ToolUsePart, tool_result
 
@@ -118,6 +121,37 @@ async def test_an_object_is_stale_after_another_program_moved_the_leaf(root: str
         assert await service.get_session(**NAMES, session_id="s") == session
         assert [plain_text(each.content) for each in await own.messages()] == ["one", "another"]
         assert own.message_count == 5
+
+
+@pytest.mark.feature("A-13")
+async def test_of_several_services_that_append_at_once_one_is_first_and_the_others_are_stale(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_of = state.known_of
+
+    async def in_turn(session: OwnSession) -> state.Known:  # as where reading takes time
+        await asyncio.sleep(0)
+        return await known_of(session)
+
+    monkeypatch.setattr(adk_service, "known_of", in_turn)
+    async with SessionHost(root) as host:
+        services = [TreeringSessionService(host) for _ in range(4)]  # none knows of the others
+        await services[0].create_session(**NAMES, session_id="s")
+        for number in range(1, 9):
+            copies = [await each.get_session(**NAMES, session_id="s") for each in services]
+            appends = [
+                service.append_event(copy, event_of(str(number), str(number)))
+                for service, copy in zip(services, copies, strict=True)
+                if copy is not None
+            ]
+            outcomes = await asyncio.gather(*appends, return_exceptions=True)
+            assert sum(isinstance(each, Event) for each in outcomes) == 1
+            assert sum(isinstance(each, StaleSessionError) for each in outcomes) == 3
+            found = await services[0].get_session(**NAMES, session_id="s")
+            assert found is not None
+            assert len(found.events) == number
+        own = await host.get_or_create("app/ann/s")
+        assert len(await own.messages()) == 8 == own.message_count
 
 
 # -- events as messages, and messages as events

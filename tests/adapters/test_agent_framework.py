@@ -34,7 +34,7 @@ from agent_framework import (
 from treering import Message as OwnMessage
 from treering import Session, SessionHost, plain_text, text, tool_use
 from treering.adapters.agent_framework import TreeringCheckpointStorage, TreeringHistoryProvider
-from treering.entries import Entry, ToolResultPart, ToolUsePart, tool_result
+from treering.entries import Entry, ToolResultPart, ToolUsePart, message, tool_result
 from treering.errors import InvalidEntry
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is experimental")  # the framework's, of its own classes
@@ -229,6 +229,23 @@ async def test_messages_of_others_and_what_the_context_shows_of_them(root: str) 
         await provider.save_messages("s", [excluded])
         assert texts(await TreeringHistoryProvider(host, skip_excluded=True).get_messages("s")) == ["Hi"]
         assert texts(await provider.get_messages("s")) == ["Hi", "left out"]
+
+
+async def test_a_session_that_another_program_deleted_or_made_anew_is_another_one(root: str) -> None:
+    async with SessionHost(root) as host:
+        provider = TreeringHistoryProvider(host)
+        one = [Message("user", ["one"]), Message("assistant", ["two"])]
+        await provider.save_messages("s", one)
+        await host.delete(await host.get_or_create("s"))
+        assert await provider.get_messages("s") == []
+        await provider.save_messages("s", one)
+        await provider.save_messages("s", one)  # by which it knows what it wrote
+        async with SessionHost() as other:
+            own = await other.get_or_create("s")
+            await own.append_many([message("user", "one"), message("assistant", "two")])
+            await host.put(own, replace=True)
+        await provider.save_messages("s", [*one, Message("user", ["three"])])
+        assert texts(await provider.get_messages("s")) == ["one", "two", "three"]
 
 
 # -- checkpoints

@@ -110,36 +110,39 @@ def check(python: Path, left_out: Sequence[str], files: Sequence[str], *, passes
     assert passed >= passes_at_least
 
 
-ADK = {"lowest": "google-adk==2.10.0", "tested": "google-adk==2.13.0", "newest": "google-adk"}
-AGENT_FRAMEWORK = {
-    "lowest": "agent-framework-core==1.22.0",
-    "tested": "agent-framework-core==1.23.0",
-    "newest": "agent-framework-core",
-}
+ADK = {"lowest": "google-adk==2.10.0", "newest": "google-adk==2.13.0"}
+AGENT_FRAMEWORK = {"lowest": "agent-framework-core==1.22.0", "newest": "agent-framework-core==1.23.0"}
 FOR_OUR_TESTS = (
     *("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop"),
     *("httptools", "httpx2", "prometheus-client", "starlette", "uvicorn"),  # of other pages, which are read with ours
 )
+LENIENT = ("-o", "filterwarnings=default")  # of the packages that an early release brings
 
 
 @pytest.mark.feature("A-12", "A-13", "A-14", "A-15", "A-23")
 @pytest.mark.parametrize("release", ADK)
 def test_the_agent_development_kit(release: str) -> None:
     python = environment(f"adk-{release}", ADK[release], *FOR_OUR_TESTS)
-    passed, failed = run(python, PROJECT, None, "tests/adapters/test_adk.py", "tests/adapters/test_adk_sessions.py")
+    passed, failed = run(
+        python, PROJECT, None, *LENIENT, "tests/adapters/test_adk.py", "tests/adapters/test_adk_sessions.py"
+    )
     assert failed == 0
-    assert passed >= 98
-    assert run(python, PROJECT, None, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md") == (1, 0)
+    assert passed >= 99
+    assert run(
+        python, PROJECT, None, *LENIENT, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md"
+    ) == (1, 0)
 
 
 @pytest.mark.feature("A-19", "A-20", "A-23")
 @pytest.mark.parametrize("release", AGENT_FRAMEWORK)
 def test_the_agent_framework(release: str) -> None:
     python = environment(f"agent-framework-{release}", AGENT_FRAMEWORK[release], *FOR_OUR_TESTS)
-    passed, failed = run(python, PROJECT, None, "tests/adapters/test_agent_framework.py")
+    passed, failed = run(python, PROJECT, None, *LENIENT, "tests/adapters/test_agent_framework.py")
     assert failed == 0
-    assert passed >= 18
-    assert run(python, PROJECT, None, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md") == (1, 0)
+    assert passed >= 19
+    assert run(
+        python, PROJECT, None, *LENIENT, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md"
+    ) == (1, 0)
 
 
 def run(python: Path, folder: Path, plugin: str | None, *arguments: str) -> tuple[int, int]:

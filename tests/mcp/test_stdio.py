@@ -58,6 +58,7 @@ async def test_an_agent_looks_up_sessions_and_follows_them(host: SessionHost, ta
         assert [each["id"] for each in listed["sessions"]] == ["running"]
         (session,) = (await client.call("list_sessions", page=listed["next"]))["sessions"]
         assert (session["id"], session["project"], session["messages"]) == ("parser", "/work/parser", 6)
+        assert "status" not in session
         read: list[Json] = []
         page: Json = {"before": None}
         while not read or page["before"] is not None:

@@ -12,6 +12,7 @@ import anyio
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
 from ..events.entries import Custom, CustomEntry, Entry
+from ..events.errors import SessionNotFound
 
 I = TypeVar("I", bound="SessionIndex")  # an index
 
@@ -35,10 +36,20 @@ class SessionIndex(ABC):
         self.session = session
         self.lock = anyio.Lock()
         self.read_to = 0
+        self._generation: str | None = None
+
+    async def is_current(self) -> bool:
+        """Return whether the session is there, and is the one of which the entries are known."""
+        try:
+            await self.session.refresh()
+        except SessionNotFound:
+            return False
+        return not self.read_to or self.session.cursor.generation == self._generation
 
     async def refresh(self) -> None:
         """Read the entries that were appended since, here or through other objects."""
         await self.session.refresh()
+        self._generation = self.session.cursor.generation
         head = self.session.cursor.seq  # what is appended while this reads is left to the next time
         if head <= self.read_to:
             return
@@ -77,7 +88,7 @@ class SessionIndexes(Generic[I]):
 
     async def of(self, host: SessionHost, key: str) -> I | None:
         """Return the index of a key's session, up to date; None if there is no session."""
-        index = self._known(host, key)
+        index = await self._known(host, key)
         if index is None:
             session = await host.find_by_key(key)
             if session is None:
@@ -87,17 +98,22 @@ class SessionIndexes(Generic[I]):
 
     async def made(self, host: SessionHost, key: str) -> I:
         """Return the index of a key's session, which is created if there is none."""
-        index = self._known(host, key) or self._keep(key, await host.get_or_create(key))
+        index = await self._known(host, key) or self._keep(key, await host.get_or_create(key))
         return await self._refreshed(key, index)
 
     def forget(self, key: str) -> None:
         """Drop the index of a session that is deleted."""
         self._kept.pop(key, None)
 
-    def _known(self, host: SessionHost, key: str) -> I | None:
+    async def _known(self, host: SessionHost, key: str) -> I | None:
         if host is not self._host:  # another one was opened for the root
             self._kept.clear()
             self._host = host
+        index = self._kept.get(key)
+        if index is None or await index.is_current():
+            return index
+        if self._kept.get(key) is index:  # another program deleted the session, or put another one in its place
+            del self._kept[key]
         return self._kept.get(key)
 
     def _keep(self, key: str, session: Session) -> I:

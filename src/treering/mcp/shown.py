@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 
 class ShownSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session as an answer shows it; see `SessionSummary` for what the fields mean."""
+    """A session as an answer shows it; see `SessionSummary` for what fields mean. The status "active" is left out."""
 
     id: str
     title: str | None = None
     key: str | None = None
     project: str | None = None
     state: str | None = None
-    status: str = "active"
+    status: str | None = None
     archived: bool = False
     messages: int
     last_entry: datetime
@@ -88,7 +88,7 @@ def session_shown(row: SessionSummary, redaction: Redaction) -> ShownSession:
         key=word(row.key, redaction),
         project=word(row.project, redaction),
         state=None if row.state is None else row.state.state,
-        status=word(row.status, redaction) or "",
+        status=None if row.status == "active" else word(row.status, redaction),
         archived=row.archived,
         messages=row.message_count,
         last_entry=row.last_entry,
