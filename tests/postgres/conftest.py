@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,12 +15,6 @@ from treering.stores.postgres.local_server import LocalServer, find_programs
 
 from .counting import EXTENSIONS, PRELOADED
 from .network import Network, network
-
-# Only for this import: `actors` and the other folders beside it must not become importable by their short names.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import bench  # noqa: F401
-
-sys.path.pop(0)
 
 PROGRAMS = "TREERING_TEST_POSTGRES"
 """The variable of the environment that names the folder of another version's programs."""
