@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -55,6 +57,15 @@ def server(running_server: LocalServer) -> Iterator[LocalServer]:
         running_server.stop("immediate")
     if running_server.pid is None:
         running_server.start()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose name is short enough for a socket, and to which the user that runs a server has a way."""
+    folder = Path(tempfile.mkdtemp(prefix="kept-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
