@@ -14,7 +14,7 @@ from ..versions import OPENAI_AGENTS
 
 try:
     from agents.memory import SessionSettings
-    from agents.memory.session_settings import resolve_session_limit
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 except ImportError as error:
     raise OPENAI_AGENTS.missing(error, "sessions for it need OpenAI's Agents SDK") from error
 
@@ -46,9 +46,9 @@ class TreeringSession:
         self, session_id: str, host: HostOrRoot, *, session_settings: SessionSettings | dict[str, Any] | None = None
     ) -> None:
         self.session_id = session_id
-        if session_settings is None or isinstance(session_settings, dict):
-            session_settings = SessionSettings(**(session_settings or {}))
-        self.session_settings: SessionSettings | None = session_settings
+        self.session_settings: SessionSettings | None = (
+            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
+        )
         self._hosting = Hosting(host)
 
     def __repr__(self) -> str:
