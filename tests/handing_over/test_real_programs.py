@@ -154,7 +154,7 @@ async def check_own(root: Path, source: Path, prompts: list[str]) -> str:
         return session_id
 
 
-@pytest.mark.feature("A-35")
+@pytest.mark.feature("A-33", "A-35")
 @pytest.mark.parametrize("program", target_names())
 def test_what_a_program_says_is_imported_once_after_each_turn(
     program: str, tmp_path: Path, home: Path, project: Path
@@ -167,3 +167,42 @@ def test_what_a_program_says_is_imported_once_after_each_turn(
             prompts.append(f"Prompt number {turn}. [[{'exit 3' if turn == FAILS else f'echo printed-{turn}'}]]")
             real.run(prompts[-1], session_id)
             session_id = anyio.run(check_own, tmp_path / "root", home_of(program, home), prompts)
+
+
+async def check_interrupted(root: Path, source: Path, session_id: str, prompts: list[str]) -> None:
+    """Check that an interrupted turn and those around it are there once and in order, after two imports."""
+    async with SessionHost(root) as host:
+        for _ in range(2):
+            await host.import_sessions(source)
+        async with await host.load(session_id) as session:
+            path = [await session.entry(each) for each in session.path()]
+            messages = [each.message for each in path if isinstance(each, MessageEntry)]
+            shown = [each for each in messages if not each.metadata.get("is_meta") and each.role != "system"]
+            assert [plain_text(each.content).strip('"') for each in shown if each.role == "user"] == prompts
+            answers = [plain_text(each.content) for each in shown if each.role == "assistant"]
+            answers = [each for each in answers if each.startswith("answer-")]
+            assert len({*answers}) == len(answers) >= len(prompts)
+            calls = [part.tool_use.id for each in shown for part in each.content if isinstance(part, ToolUsePart)]
+            parts = [part.tool_result for each in shown for part in each.content if isinstance(part, ToolResultPart)]
+            assert len({*calls}) == len(calls) >= 2
+            answered = [each.tool_use_id for each in parts]
+            assert answered == [each for each in calls if each in answered]  # some programs record no result
+            assert "printed-0" in parts[0].text
+
+
+@pytest.mark.feature("A-33")
+@pytest.mark.parametrize("program", target_names())
+def test_an_interrupted_turn_is_imported_once_and_the_session_goes_on(
+    program: str, tmp_path: Path, home: Path, project: Path
+) -> None:
+    commands = ("echo printed-0", "touch started; sleep 20", "echo printed-2")
+    prompts = [f"Prompt number {number}. [[{command}]]" for number, command in enumerate(commands)]
+    root, source = tmp_path / "root", home_of(program, home)
+    with scripted_model() as model:
+        real = Program(program, home, project, model.url)
+        real.run(prompts[0])
+        session_id = anyio.run(check_own, root, source, prompts[:1])
+        real.interrupt(prompts[1], session_id, (project / "started").exists)
+        anyio.run(check_interrupted, root, source, session_id, prompts[:2])
+        real.run(prompts[2], session_id)
+        anyio.run(check_interrupted, root, source, session_id, prompts)
