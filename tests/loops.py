@@ -45,7 +45,6 @@ EXCEPTIONS = {
     "building/test_compaction.py": TWO,  # a compaction beside appends, and one that is cancelled
     "catalog/test_current.py": TWO,  # hosts that end while others ask
     "following/test_entries.py": THREE,  # in which order a feed and its writer take turns
-    "importing/test_growing_files.py": TWO,  # a file is followed while another program writes
     "keeping/test_archiving.py": TWO,  # archiving beside readers
     "keyed/test_concurrency.py": TWO,
     "models/test_answers.py": TWO,  # streams that are left early

@@ -20,20 +20,24 @@ PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / ".frameworks"
 
 
-def environment(name: str, *requirements: str) -> Path:
+def environment(name: str, *requirements: str, extras: str = "", newest: bool = False) -> Path:
     """Return the interpreter of an environment, which is made if it is not there.
 
     Args:
         name: What the folder is called.
         *requirements: What is installed beside this checkout.
+        extras: The extras of this checkout, such as "[server]".
+        newest: Whether to look for newer releases of the requirements each time.
     """
     folder = FOLDER / f"{name}-{hashlib.sha256(repr(requirements).encode()).hexdigest()[:8]}"
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
-        pip(python, "install", "-e", str(PROJECT), *requirements)
+        pip(python, "install", "-e", f"{PROJECT}{extras}", *requirements)
         (folder / "ready").touch()
+    elif newest:
+        pip(python, "install", "--upgrade", *requirements)
     return python
 
 

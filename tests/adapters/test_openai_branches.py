@@ -98,13 +98,11 @@ async def test_what_is_stored_for_a_turn_goes_with_it(root: str) -> None:
         await session.add_items(said("a", "b"))
         await session.store_run_usage(run_of(5))
         await session.pop_item()
-        assert await session.get_turn_usage(1) == {
-            **dict.fromkeys(("input_tokens", "output_tokens"), 0),
-            "requests": 1,
-            "total_tokens": 5,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens_details": {"reasoning_tokens": 0},
-        }
+        stored = await session.get_turn_usage(1)
+        assert isinstance(stored, dict)
+        assert (stored["requests"], stored["input_tokens"], stored["total_tokens"]) == (1, 0, 5)
+        assert stored["input_tokens_details"]["cached_tokens"] == 0
+        assert stored["output_tokens_details"] == {"reasoning_tokens": 0}
         await session.pop_item()
         await session.add_items(said("another first turn"))
         assert await session.get_turn_usage(1) == {}

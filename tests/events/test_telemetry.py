@@ -102,6 +102,7 @@ PACKAGES = (
     "actors",
     "src/treering/mcp",
     "src/treering/models",
+    "src/treering/adapters",
     "src/treering/stores",
     "src/treering/server/cluster",
 )

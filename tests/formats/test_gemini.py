@@ -390,3 +390,32 @@ def test_a_subagents_session_names_its_parent_and_project(tmp_path: Path, read_s
     main, started = (session.header for session in read_sessions(tmp_path))
     assert (main.id, main.parent_session, main.cwd) == ("g-1", None, "/work/bakery")
     assert (started.id, started.parent_session, started.cwd) == ("g-2", "g-1", "/work/bakery")
+
+
+def context(files: str) -> dict[str, object]:
+    words = "This is the Gemini CLI. We are setting up the context for our chat."
+    return {
+        "id": "own",
+        "type": "user",
+        "content": [{"text": f"<session_context>\n{words}\n{files}\n</session_context>"}],
+    }
+
+
+def test_what_the_program_puts_before_a_resumed_history_makes_no_branch(read: Read) -> None:
+    said = [user("a"), answer("b", "Done.")]
+    for begun in ([], [context("one.md")]):
+        again: list[dict[str, object]] = [{"$set": {"messages": [context("one.md two.md"), *said]}}, user("c")]
+        session = read(*begun, *said, *again)
+        texts = [plain_text(each.message.content) for each in session.entries if isinstance(each, MessageEntry)]
+        assert [each for each in texts if "Gemini" not in each] == ["a", "Done.", "c"]
+        assert len(texts) == len(begun) + 3
+
+
+def test_a_file_that_was_only_begun_to_resume_another_one_is_no_session(
+    read_sessions: ReadSessions, tmp_path: Path
+) -> None:
+    begun = log(tmp_path / "session-2.jsonl", {"$set": {"messages": [context("one.md")]}})
+    (alone,) = read_sessions(begun)
+    assert len(alone.entries) == 1
+    log(tmp_path / "session-1.jsonl", user("a"))
+    assert read_sessions(begun) == []

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,6 +84,29 @@ class Program:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+    def interrupt(self, prompt: str, resume: str | None, is_running: Callable[[], bool]) -> None:
+        """Have the program answer a prompt, and interrupt it as a person does once something is running."""
+        words = self._words(prompt, resume)
+        process = subprocess.Popen(
+            [str(installed() / words[0]), *words[1:]],
+            cwd=self._project,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            end = time.monotonic() + _RUNS_AT_MOST_S
+            while not is_running():
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            process.wait(_RUNS_AT_MOST_S)
+        finally:
+            process.kill()
+            process.wait()
 
     def _words(self, prompt: str, resume: str | None) -> Sequence[str]:
         again = [] if resume is None else ["--resume", resume]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,12 +17,6 @@ from treering.stores.postgres.local_server import LocalServer, find_programs
 
 from .counting import EXTENSIONS, PRELOADED
 from .network import Network, network
-
-# Only for this import: `actors` and the other folders beside it must not become importable by their short names.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import bench  # noqa: F401
-
-sys.path.pop(0)
 
 PROGRAMS = "TREERING_TEST_POSTGRES"
 """The variable of the environment that names the folder of another version's programs."""
@@ -62,6 +57,15 @@ def server(running_server: LocalServer) -> Iterator[LocalServer]:
         running_server.stop("immediate")
     if running_server.pid is None:
         running_server.start()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose name is short enough for a socket, and to which the user that runs a server has a way."""
+    folder = Path(tempfile.mkdtemp(prefix="kept-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

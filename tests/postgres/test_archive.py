@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -22,15 +24,55 @@ from treering.subscriptions import Reset
 
 pytest.importorskip("fsspec", reason="objects need the package fsspec")
 
+
 from .archives import SAID, archived, database_of, fill, found, lines_in, said, stored
 
 _places = count(1)
 
 
-@pytest.fixture(params=["file", "memory"])
+class LikeS3:
+    """A file system of fsspec, in buckets that have to exist, read by a method that takes its arguments as S3's does.
+
+    Args:
+        files: What it is in truth.
+    """
+
+    def __init__(self, files: Any) -> None:  # noqa: ANN401  # fsspec has no types
+        self._files = files
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._files, name)
+
+    def cat_file(
+        self, path: str, version_id: str | None = None, start: int | None = None, end: int | None = None
+    ) -> bytes:
+        assert version_id is None
+        return bytes(self._files.cat_file(path, start=start, end=end))
+
+    def open(self, path: str, mode: str) -> object:
+        if "no-bucket" in path:
+            raise FileNotFoundError(path)
+        return self._files.open(path, mode)
+
+
+@pytest.fixture
+def like_s3(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A place that behaves like S3."""
+    fsspec = import_module("fsspec")
+    found = fsspec.url_to_fs
+
+    def url_to_fs(uri: str, **options: object) -> tuple[LikeS3, str]:
+        files, path = found(uri, **options)
+        return LikeS3(files), path
+
+    monkeypatch.setattr(fsspec, "url_to_fs", url_to_fs)
+    return f"memory://bucket-{next(_places)}"
+
+
+@pytest.fixture(params=["file", "like S3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place for objects that no other test uses."""
-    return f"file://{tmp_path}/objects" if request.param == "file" else f"memory://objects-{next(_places)}"
+    return f"file://{tmp_path}/objects" if request.param == "file" else request.getfixturevalue("like_s3")
 
 
 def only_file_in(folder: Path) -> str:
@@ -167,6 +209,18 @@ async def test_a_damaged_missing_or_unreachable_object_is_a_named_error_and_list
         assert await said(host, "old") == SAID
         await host.unarchive("old")
         assert archived(database, "old") == (None, None, None)
+
+
+@pytest.mark.usefixtures("like_s3")
+async def test_a_bucket_that_does_not_exist_is_named_and_nothing_is_lost(
+    url: str, database: psycopg.Connection
+) -> None:
+    async with SessionHost(f"{url}&archive=memory://no-bucket") as host:
+        await fill(host, "old")
+        with pytest.raises(StoreUnavailable, match=r"memory://no-bucket/.*: there is no such bucket or folder"):
+            await host.archive("old")
+        assert await said(host, "old") == SAID
+        assert lines_in(database, "old") == 6
 
 
 async def test_a_host_of_an_earlier_version_cannot_append_to_what_is_in_an_object(

@@ -24,7 +24,7 @@ from treering.stores.postgres.local_server import LocalServer
 from .soak_child import digest, sessions_of
 
 HOSTS = 3
-SESSIONS, SESSIONS_OF_SOAK = 40, 300
+SESSIONS, SESSIONS_OF_SOAK = 20, 300
 LEASE_S = 1.0
 STRIKES_OF_SOAK = 150
 WAITS_AT_MOST_S = 240

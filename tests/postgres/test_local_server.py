@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -44,21 +42,17 @@ def test_a_server_goes_with_a_program_that_is_killed_even_a_paused_one() -> None
         os.kill(int(pid), 0)
 
 
-def test_a_folder_that_was_named_stays_with_what_is_in_it() -> None:
+def test_a_folder_that_was_named_stays_with_what_is_in_it(short_folder: Path) -> None:
     with pytest.raises(InvalidInput):
         LocalServer(folder=Path("/", "n" * 61))
-    base = Path(tempfile.mkdtemp(prefix="kept-", dir="/tmp"))  # its user needs a way there
-    base.chmod(0o755)
-    try:
-        for _ in range(2):
-            with LocalServer(programs=programs(), folder=base / "s") as kept, psycopg.connect(kept.url()) as connection:
-                connection.execute("CREATE TABLE IF NOT EXISTS t (n int)")
-                connection.execute("INSERT INTO t VALUES (7)")
-                found = connection.execute("SELECT n FROM t").fetchall()
-            assert not (base / "s" / "data" / "postmaster.pid").exists()
-        assert found == [(7,), (7,)]
-    finally:
-        shutil.rmtree(base)
+    folder = short_folder / "s"
+    for _ in range(2):
+        with LocalServer(programs=programs(), folder=folder) as kept, psycopg.connect(kept.url()) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS t (n int)")
+            connection.execute("INSERT INTO t VALUES (7)")
+            found = connection.execute("SELECT n FROM t").fetchall()
+        assert not (folder / "data" / "postmaster.pid").exists()
+    assert found == [(7,), (7,)]
 
 
 @pytest.mark.parametrize("how", ["fast", "kill"])

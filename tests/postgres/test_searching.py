@@ -153,7 +153,7 @@ async def test_a_role_that_only_reads_uses_the_index_of_others(server: LocalServ
         with counted(server.url()) as counts:
             found = [hit.session_id for hit in await hits(reader, "needle")]
         assert found == ["late", *(f"s{number}" for number in reversed(range(5)))]
-        assert counts.of("select line from", "lines") == 2  # only of the late one: to index it, and to search it
+        assert counts.of("page.line", "lines") == 2  # only of the late one: to index it, and to search it
 
 
 async def test_a_session_that_is_used_while_a_common_word_is_searched_is_found_once(

@@ -15,9 +15,11 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from treering import SessionHost
+from treering.cli import main
 from treering.events.disk.disk import OsDisk
 from treering.server.openapi import document
 from treering.testing.disks import FaultyDisk
@@ -174,19 +176,17 @@ def started(root: Path, *options: str) -> SimpleNamespace:
 def test_a_server_for_others_needs_a_token(tmp_path: Path) -> None:
     root = tmp_path / "root"
     refused = treering("serve", str(root), "--host", "0.0.0.0", "--port", "0")
-    assert refused.returncode == 1
+    assert refused.exit_code == 1
     assert "treering token create" in refused.stderr
     assert not root.exists()
     made = treering("token", "create", "--role", "read", "--prefix", "a:", "--expires", "30d", "--root", str(root))
     assert made.stdout.startswith("tr_")
     listed = json.loads(treering("token", "list", "--json", "--root", str(root)).stdout)
     assert [(each["role"], each["prefix"]) for each in listed] == [("read", "a:")]
-    assert treering("token", "revoke", listed[0]["id"], "--root", str(root)).returncode == 0
+    assert treering("token", "revoke", listed[0]["id"], "--root", str(root)).exit_code == 0
     assert treering("token", "list", "--root", str(root)).stdout == ""
-    assert treering("token", "create", "--role", "read", "--expires", "soon", "--root", str(root)).returncode == 1
+    assert treering("token", "create", "--role", "read", "--expires", "soon", "--root", str(root)).exit_code == 1
 
 
-def treering(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "treering.cli", *arguments], capture_output=True, text=True, check=False
-    )
+def treering(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, prog_name="treering")

@@ -21,19 +21,20 @@ from ..actors.commands import AppendOptions
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
 from ..events.entries import Custom, CustomEntry, Message, Payload
-from ..events.errors import ExtraMissing, InvalidEntry
+from ..events.errors import InvalidEntry
 from ..events.json_values import raw_object
 from ..events.providers.anthropic import from_anthropic
 from ..projections.summary import SessionSummary
 from .hosting import Hosting, HostOrRoot
 from .session_index import CustomIndex, SessionIndexes
+from .versions import CLAUDE_AGENT_SDK
 
 try:
     from claude_agent_sdk import fold_session_summary
-except ModuleNotFoundError as error:
-    if error.name != "claude_agent_sdk":
-        raise
-    raise ExtraMissing("a store for it needs the Claude Agent SDK: pip install 'treering[claude-agent-sdk]'") from error
+except ImportError as error:
+    raise CLAUDE_AGENT_SDK.missing(error, "a store for it needs the Claude Agent SDK") from error
+
+CLAUDE_AGENT_SDK.check()
 
 if TYPE_CHECKING:
     from claude_agent_sdk.types import (

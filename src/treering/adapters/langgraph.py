@@ -19,10 +19,11 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ..actors.host.host import SessionHost
 from ..events.arguments import check_word
-from ..events.errors import ExtraMissing, InvalidInput
+from ..events.errors import InvalidInput
 from .checkpoints import Place, Thread, Written
 from .hosting import Hosting, HostOrRoot
 from .session_index import SessionIndexes
+from .versions import LANGGRAPH
 
 try:
     from langchain_core.runnables import RunnableConfig
@@ -37,10 +38,10 @@ try:
         writes_sort_key,
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
-        raise
-    raise ExtraMissing("checkpoints for it need LangGraph: pip install 'treering[langgraph]'") from error
+except ImportError as error:
+    raise LANGGRAPH.missing(error, "checkpoints for it need LangGraph") from error
+
+LANGGRAPH.check()
 
 __all__ = ["TreeringSaver"]
 

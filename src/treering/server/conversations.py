@@ -150,7 +150,8 @@ async def _messages(session: Session) -> list[ContextMessage]:
 
 async def items_at(session: Session, places: Sequence[Place], include: Collection[Include]) -> list[Item]:
     """Return items as clients are shown them."""
-    by_entry = {each.entry_id: each.message for each in await _messages(session)}
+    wanted = {place.entry_id for place in places}
+    by_entry = {each.entry_id: each.message for each in await _messages(session) if each.entry_id in wanted}
     found: list[Item] = []
     for place in places:
         message = by_entry.get(place.entry_id)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session
-from ...events.errors import ExtraMissing
 from ...events.providers.responses import items_of, message_of
 from ...projections.context import ContextMessage
 from ..hosting import Hosting, HostOrRoot
+from ..versions import OPENAI_AGENTS
 
 try:
     from agents.memory import SessionSettings
-    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
-except ModuleNotFoundError as error:
-    if error.name not in ("agents", "agents.memory"):
-        raise
-    raise ExtraMissing("sessions for it need OpenAI's Agents SDK: pip install 'treering[openai-agents]'") from error
+    from agents.memory.session_settings import resolve_session_limit
+except ImportError as error:
+    raise OPENAI_AGENTS.missing(error, "sessions for it need OpenAI's Agents SDK") from error
+
+OPENAI_AGENTS.check()
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
@@ -46,9 +46,9 @@ class TreeringSession:
         self, session_id: str, host: HostOrRoot, *, session_settings: SessionSettings | dict[str, Any] | None = None
     ) -> None:
         self.session_id = session_id
-        self.session_settings: SessionSettings | None = (
-            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
-        )
+        if session_settings is None or isinstance(session_settings, dict):
+            session_settings = SessionSettings(**(session_settings or {}))
+        self.session_settings: SessionSettings | None = session_settings
         self._hosting = Hosting(host)
 
     def __repr__(self) -> str:

@@ -167,8 +167,9 @@ def _shared(path: list[HistoryMessage], raw_messages: list[Object]) -> dict[int,
             break
         if not shared and is_preamble(raw) and not is_preamble(existing.raw):
             continue
+        begins_alike = not shared and is_preamble(raw) and is_preamble(existing.raw)  # it names files, and they change
         after = (raw_messages[later] for later in range(position + 1, len(raw_messages)))
-        if existing.has_same_content(raw, after):
+        if begins_alike or existing.has_same_content(raw, after):
             shared[position], answer = existing, existing.answer
             existing = next(rest, None)
         elif not _repeats(raw, answer):

@@ -31,6 +31,7 @@ from ...events.errors import (
     NotAuthorized,
     NotFound,
     NotLive,
+    ProgramFailed,
     ProjectionFailed,
     ReadOnly,
     RequestError,
@@ -111,7 +112,7 @@ _STATUS: tuple[tuple[tuple[ErrorClass, ...], int], ...] = (
     ((SessionLocked,), 423),
     ((ReadOnly,), 403),
     ((AppendError, Closed), 503),
-    ((ModelError,), 502),
+    ((ModelError, ProgramFailed), 502),
     ((ExtraMissing,), 501),
     ((ProjectionFailed,), 500),
 )

@@ -18,7 +18,7 @@ from ...events.entries import ContextEdit, Message, Payload, SessionInfo
 from ...events.errors import LeafMoved, SessionExists
 from ...events.json_values import JSON, raw_object
 from ...events.providers.responses import Item, items_of, message_of
-from ..conversations import Include, Place, items_at
+from ..conversations import Include, Place, items_at, shown
 from ..creation import NewSession, write_new
 from ..http.fields import Name
 from ..http.problems import Malformed
@@ -233,7 +233,9 @@ async def create_items(call: Call[IncludeQuery, NewItems]) -> Reply:
     found = [place for place in listing.places[-len(ids) :] if place.entry_id in of]
     if len(found) < len(ids):  # it is a repeated request, and others have appended since
         found = [place for place in listing.places if place.entry_id in of]
-    page = await _page(call, session, found, call.query.include, len(found), whole=True)
+    made = [item for message in messages for item in items_of(message)]
+    data = [_raw(shown(item, place.item_id, call.query.include)) for item, place in zip(made, found, strict=True)]
+    page = ItemList(data, found[0].item_id, found[-1].item_id, has_more=False)
     return Reply(page, headers=REPEATED if session.cursor.seq == before else {})
 
 
@@ -319,8 +321,6 @@ async def _page(
     wanted: Sequence[Place],
     include: tuple[Include, ...],
     left: int,
-    *,
-    whole: bool = False,
 ) -> ItemList:
     """Return a page of items, up to the bound of its bytes."""
     data: list[Raw] = []
@@ -328,11 +328,11 @@ async def _page(
     for item in await items_at(session, wanted, include):
         data.append(raw := _raw(item))
         size += len(memoryview(raw))
-        if size >= call.service.limits.page_bytes_max and not whole:
+        if size >= call.service.limits.page_bytes_max:
             break
-    shown = wanted[: len(data)]
-    first, last = (shown[0].item_id, shown[-1].item_id) if shown else (None, None)
-    return ItemList(data, first, last, has_more=len(shown) < left)
+    told = wanted[: len(data)]
+    first, last = (told[0].item_id, told[-1].item_id) if told else (None, None)
+    return ItemList(data, first, last, has_more=len(told) < left)
 
 
 def _raw(item: Item) -> Raw:

@@ -319,6 +319,7 @@ async def _row(call: Call[Nothing, None]) -> SessionRow:
 async def delete_session(call: Call[Nothing, None]) -> Reply:
     """Delete a session permanently, with every copy of its content."""
     await call.service.host.delete(await _row_to_change(call))
+    call.service.forget(call.session_id)  # whose handle would keep its entries in memory
     return Reply()
 
 

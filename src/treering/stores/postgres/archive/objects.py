@@ -35,7 +35,7 @@ class _FileSystem(Protocol):
     """What is used of a file system of fsspec, which has no types."""
 
     def open(self, path: str, mode: str) -> AbstractContextManager[IO[bytes]]: ...
-    def cat_file(self, path: str, start: int, end: int) -> bytes: ...
+    def cat_file(self, path: str, *, start: int, end: int) -> bytes: ...  # by name: others come first in S3's
     def rm_file(self, path: str) -> None: ...
     def find(self, path: str) -> list[str]: ...
     def exists(self, path: str) -> bool: ...
@@ -82,14 +82,17 @@ def write(uri: str, content: IO[bytes]) -> None:
     Raises:
         StoreUnavailable: The place does not take it.
     """
-    with _reached(uri) as (files, path):
-        created = _make_folders(files, uri, path)
-        with files.open(path, "wb") as file:
-            while piece := content.read(READ_BYTES):
-                file.write(piece)
-        if _scheme(uri) in _LOCAL:  # all others are durable when they acknowledge
-            for each in (path, *created):
-                _flush(each)
+    try:
+        with _reached(uri) as (files, path):
+            created = _make_folders(files, uri, path)
+            with files.open(path, "wb") as file:
+                while piece := content.read(READ_BYTES):
+                    file.write(piece)
+            if _scheme(uri) in _LOCAL:  # all others are durable when they acknowledge
+                for each in (path, *created):
+                    _flush(each)
+    except LogDamaged as error:
+        raise StoreUnavailable(f"{uri}: there is no such bucket or folder: create it, or correct 'archive'") from error
 
 
 def read(uri: str, size: int) -> Content:
@@ -105,10 +108,10 @@ def read(uri: str, size: int) -> Content:
     """
     with _reached(uri) as (files, path):
         if size <= READ_BYTES:
-            return files.cat_file(path, 0, size)
+            return files.cat_file(path, start=0, end=size)
         with tempfile.TemporaryFile() as file:
             for start in range(0, size, READ_BYTES):
-                file.write(files.cat_file(path, start, min(start + READ_BYTES, size)))
+                file.write(files.cat_file(path, start=start, end=min(start + READ_BYTES, size)))
             file.flush()
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -118,7 +121,7 @@ def hash_of(uri: str, size: int) -> bytes:
     digest = hashlib.sha256()
     with _reached(uri) as (files, path):
         for start in range(0, size, READ_BYTES):
-            digest.update(files.cat_file(path, start, min(start + READ_BYTES, size)))
+            digest.update(files.cat_file(path, start=start, end=min(start + READ_BYTES, size)))
     return digest.digest()
 
 
