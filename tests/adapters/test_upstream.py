@@ -114,7 +114,7 @@ ADK = {"lowest": "google-adk==2.10.0", "newest": "google-adk==2.13.0"}
 AGENT_FRAMEWORK = {"lowest": "agent-framework-core==1.22.0", "newest": "agent-framework-core==1.23.0"}
 FOR_OUR_TESTS = (
     *("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop"),
-    *("httptools", "httpx2", "prometheus-client", "starlette", "uvicorn"),  # of other pages, which are read with ours
+    *("httptools", "httpx2", "openai", "prometheus-client", "starlette", "uvicorn"),  # for the pages
 )
 LENIENT = ("-o", "filterwarnings=default")  # of the packages that an early release brings
 

@@ -46,7 +46,7 @@ about what a program sees of its own files, disks and processes, or run the same
 IDEMPOTENCE, LEAF_MOVES = "tests/actors/test_idempotence.py::test_", "tests/following/test_leaf_moves.py::test_"
 SHORT = (
     f"{IDEMPOTENCE}a_repeated_command_returns_its_id_and_appends_nothing[asyncio-compaction-native]",
-    f"{IDEMPOTENCE}a_command_that_many_tasks_send_at_once_is_carried_out_once[asyncio-inline]",
+    f"{IDEMPOTENCE}a_command_that_many_tasks_send_at_once_is_carried_out_once[inline-asyncio]",
     f"{LEAF_MOVES}a_move_says_where_and_when_and_views_refuse_to_be_asked[asyncio]",
     f"{REPLICAS}the_changes_of_a_tree_have_a_class_for_each_kind_of_change[asyncio]",
     "tests/sessions/test_labels.py::test_labels_are_listed_in_path_order[asyncio]",
