@@ -136,7 +136,9 @@ def _one_by_one(entry: KnownEntry) -> Iterator[KnownEntry]:
         return
     results = [part for part in entry.message.content if isinstance(part, ToolResultPart)]
     others = tuple(part for part in entry.message.content if not isinstance(part, ToolResultPart))
-    pieces: list[tuple[Content, ...]] = [(part,) for part in results] + ([others] if others or not results else [])
+    pieces: list[tuple[Content, ...]] = [(part,) for part in results]
+    if others or not results:
+        pieces.append(others)
     parent_id = entry.parent_id
     for number, content in enumerate(pieces, 1):
         is_last = number == len(pieces)

@@ -605,10 +605,10 @@ def test_each_async_method_has_a_blocking_one_with_the_same_parameters(original:
 
 
 def test_help_shows_the_signature_and_the_docstring_of_the_async_method() -> None:
-    shown = pydoc.plain(pydoc.render_doc(SyncSession))
-    assert "append_model_change(self, provider: 'str', model_id: 'str', **options: 'Unpack[AppendOptions]')" in shown
-    assert "Record that another model answers from here on" in shown
-    assert "fork(self, session_id: 'str | None' = None) -> 'SyncSession'" in shown
+    shown = re.sub(r"[\s|]", "", pydoc.plain(pydoc.render_doc(SyncSession)))  # newer Pythons break long signatures
+    assert "append_model_change(self,provider:'str',model_id:'str',**options:'Unpack[AppendOptions]')" in shown
+    assert "Recordthatanothermodelanswersfromhereon" in shown
+    assert "fork(self,session_id:'strNone'=None)->'SyncSession'" in shown
     assert (SyncSession.leaf_id.__doc__ or "") == Session.leaf_id.__doc__
 
 
