@@ -97,8 +97,8 @@ function Report({ app, session, page, earlier, window, go, stale, ask }) {
         </details>
         ` : null}
       ${report.warnings.map((warning) => html`<p class="notice" dir="auto">${warning}</p>`)}
-      <${SawList} key=${`${report.entry_id} ${report.window} ${page.cursor}`} app=${app} session=${session} report=${report}
-        start=${page.start} ask=${ask} />
+      <${SawList} key=${`${report.entry_id} ${report.window} ${page.cursor}`} app=${app} session=${session}
+        report=${report} start=${page.start} ask=${ask} />
     </div>`;
 }
 
