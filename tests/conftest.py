@@ -58,6 +58,12 @@ LEFT_OUT = ("browser", "interop", "soak")
 """Marks of tests that run only if `-m` names the mark."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one test more than there are processors: many wait for processes, for locks and for the database."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_loops(metafunc)
 

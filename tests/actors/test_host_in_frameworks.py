@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -105,6 +106,7 @@ async def test_the_lifespan_of_an_application_opens_and_closes_a_host(root: Path
 def test_a_fixture_of_a_whole_session_of_tests_is_a_host(tmp_path: Path) -> None:
     (tmp_path / "test_agents.py").write_text(FIXTURE)
     (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "anyio", str(tmp_path)]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins of these tests take seconds to load
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path, env=alone)
     assert "4 passed" in done.stdout, done.stdout + done.stderr
