@@ -6,7 +6,7 @@ Server and client share the machine's processors. The server flushes each commit
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import anyio
@@ -86,6 +86,15 @@ def _store(sessions: int, waves: int, scale: Scale, space: Workspace, *, slow: b
     return run(append)
 
 
+async def _timed_each(sample: Sample, times: int, once: Callable[[], Awaitable[object]]) -> None:
+    """Do something so many times, one after the other, and note how long each took."""
+    with timed(sample):
+        for _ in range(times):
+            began = time.perf_counter()
+            await once()
+            sample.latencies_s.append(time.perf_counter() - began)
+
+
 def _sessions(sessions: int, waves: int, scale: Scale, space: Workspace, *, slow: bool) -> Sample:
     url = server(slow=slow).url(schema=new_schema())
     return _waves_of_sessions(lambda: SessionHost(url), sessions, waves)
@@ -109,11 +118,7 @@ def _waves_of_sessions(host_of: Callable[[], SessionHost], sessions: int, waves:
 
             for _ in range(7):
                 await wave()
-            with timed(sample):
-                for _ in range(waves):
-                    began = time.perf_counter()
-                    await wave()
-                    sample.latencies_s.append(time.perf_counter() - began)
+            await _timed_each(sample, waves, wave)
         return sample
 
     return run(append)
@@ -134,11 +139,7 @@ def _tasks(sessions: int, waves: int, scale: Scale, space: Workspace) -> Sample:
                 event.set()
 
         await wave()
-        with timed(sample):
-            for _ in range(waves):
-                began = time.perf_counter()
-                await wave()
-                sample.latencies_s.append(time.perf_counter() - began)
+        await _timed_each(sample, waves, wave)
         return sample
 
     return run(wait)
@@ -153,11 +154,7 @@ def _alone(scale: Scale, space: Workspace) -> Sample:
             session = await host.create()
             for _ in range(7):
                 await session.append_message("user", TEXT_1_KB)
-            with timed(sample):
-                for _ in range(ALONE):
-                    began = time.perf_counter()
-                    await session.append_message("user", TEXT_1_KB)
-                    sample.latencies_s.append(time.perf_counter() - began)
+            await _timed_each(sample, ALONE, lambda: session.append_message("user", TEXT_1_KB))
         return sample
 
     return run(append)

@@ -15,6 +15,7 @@ import pytest
 
 from treering.stores.postgres.local_server import LocalServer, find_programs
 
+from .archives import database_of
 from .counting import EXTENSIONS, PRELOADED
 from .network import Network, network
 
@@ -91,3 +92,22 @@ def nets(server: LocalServer) -> Iterator[list[Network]]:
     """A network of its own for each host."""
     with ExitStack() as stack:
         yield [stack.enter_context(network(server)) for _ in range(HOSTS)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for objects."""
+    return tmp_path / "objects"
+
+
+@pytest.fixture
+def archiving(url: str, folder: Path) -> str:
+    """The address of a store whose archived sessions are in the folder."""
+    return f"{url}&archive={folder}"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[psycopg.Connection]:
+    """A connection whose statements find the tables of this test."""
+    with database_of(url) as connection:
+        yield connection

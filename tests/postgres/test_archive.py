@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -25,7 +24,7 @@ from treering.subscriptions import Reset
 pytest.importorskip("fsspec", reason="objects need the package fsspec")
 
 
-from .archives import SAID, archived, database_of, fill, found, lines_in, said, stored
+from .archives import SAID, archived, fill, found, lines_in, said, stored
 
 _places = count(1)
 
@@ -98,25 +97,6 @@ def write(path: str, data: bytes | None) -> None:
         Path(path).unlink()
     else:
         Path(path).write_bytes(data)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder for objects."""
-    return tmp_path / "objects"
-
-
-@pytest.fixture
-def archiving(url: str, folder: Path) -> str:
-    """The address of a store whose archived sessions are in the folder."""
-    return f"{url}&archive={folder}"
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[psycopg.Connection]:
-    """A connection whose statements find the tables of this test."""
-    with database_of(url) as connection:
-        yield connection
 
 
 @pytest.mark.feature("C-15")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -25,7 +24,7 @@ from treering.stores.postgres.archive import objects
 
 pytest.importorskip("fsspec", reason="objects need the package fsspec")
 
-from .archives import SAID, archived, database_of, fill, leased, said, stored
+from .archives import SAID, archived, fill, leased, said, stored
 from .host_child import HostChild
 
 KILLED = (
@@ -44,25 +43,6 @@ KILLED = (
 def kill_at_every_step(url: str) -> None:
     """Kill a host at each step, with a session of its own: the first one at the first step, and so on."""
     subprocess.run([sys.executable, "-m", "tests.postgres.archive_child", url, *KILLED], check=True, timeout=60)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder for objects."""
-    return tmp_path / "objects"
-
-
-@pytest.fixture
-def archiving(url: str, folder: Path) -> str:
-    """The address of a store whose archived sessions are in the folder."""
-    return f"{url}&archive={folder}"
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[psycopg.Connection]:
-    """A connection whose statements find the tables of this test."""
-    with database_of(url) as connection:
-        yield connection
 
 
 @pytest.mark.feature("C-15")
