@@ -16,7 +16,7 @@ from ...events.content import ToolResult, ToolResultPart, ToolUsePart
 from ...events.errors import ContextOverflow
 from ..context import ContextMessage
 from ..tokens import Tokenizer, counts_whole_messages, message_tokens
-from .pairing import begins_unit, has_results, with_results
+from .pairing import PairedMessages, begins_unit, has_results, with_results
 from .strategy import ContextSource, StrategyResult
 
 KEEP_LAST = 3
@@ -67,10 +67,14 @@ class MaskedTools:
         messages, sizes = source.messages, source.sizes(tokenizer)
         limit = int(budget_tokens * self.trigger)
         adds_up = not counts_whole_messages(tokenizer)
-        walk = self._kept_walk(source, limit, tokenizer)
-        if adds_up and (_exceeds(messages, sizes, budget_tokens) if walk is None else walk.bare > budget_tokens):
+        kept = source.counted_by(tokenizer)
+        walk = self._kept_walk(kept, limit) or MaskingWalk(self, limit, tokenizer)
+        if adds_up and not walk.masked and _exceeds(messages, sizes, budget_tokens):
             raise _too_large_error(budget_tokens)
-        walk = self._settled(walk or MaskingWalk(self, limit, tokenizer), source, sizes, tokenizer).copy()
+        if kept is not None:  # what comes after a message decides whether a request ended with it
+            walk.go_on(messages, sizes, min(kept.turn, len(messages) - 1))
+            kept.derived[self._key] = walk
+            walk = walk.copy()
         walk.go_on(messages, sizes, len(messages))
         if adds_up and walk.bare > budget_tokens:
             raise _too_large_error(budget_tokens)
@@ -91,23 +95,11 @@ class MaskedTools:
             return result
         return replace(result, content=mask)
 
-    def _kept_walk(self, source: ContextSource, limit: int, tokenizer: Tokenizer) -> MaskingWalk | None:
+    def _kept_walk(self, kept: PairedMessages | None, limit: int) -> MaskingWalk | None:
         """Return the walk over the first messages of an earlier context, if it can go on here."""
-        kept = source.counted_by(tokenizer)
         walk = None if kept is None else kept.derived.get(self._key)
         if kept is None or not isinstance(walk, MaskingWalk) or walk.limit != limit or len(walk.masked) > kept.turn:
             return None
-        return walk
-
-    def _settled(
-        self, walk: MaskingWalk, source: ContextSource, sizes: Sequence[int], tokenizer: Tokenizer
-    ) -> MaskingWalk:
-        """Walk over the messages with which later contexts begin too, and keep that for them."""
-        kept = source.counted_by(tokenizer)
-        if kept is not None:
-            # What comes after a message decides whether a request ended with it.
-            walk.go_on(source.messages, sizes, min(kept.turn, len(source.messages) - 1))
-            kept.derived[self._key] = walk
         return walk
 
     @property

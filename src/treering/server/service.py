@@ -29,6 +29,7 @@ from ..events.errors import (
 from ..events.problem import Problem
 from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
+from ..events.stores.finding import RowQuery
 from ..projections.base import Projection
 from ..projections.summary import CORRUPTED, SessionSummary
 from ..projections.usage import UsageProjection
@@ -226,6 +227,15 @@ class Service:
                         raise not_found(session.id) from None
             return
         raise Unavailable(f"the log ends at {session.cursor}, not at {text!r} yet: repeat the request")
+
+    async def ids_of(self, principal: Principal) -> frozenset[str] | None:
+        """Return the ids of the sessions that a principal may see; None if these are all."""
+        if principal.prefix is None:
+            return None
+        listing = await self.host.catalog.listing.now()
+        return frozenset(
+            [row.id async for page in listing.pages(RowQuery(key_prefix=principal.prefix)) for row in page]
+        )
 
     def is_live(self, ref: Ref) -> bool:
         """Return whether the host holds a session active."""

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session
 from ...events.errors import NotAuthorized
-from ...events.stores.finding import RowQuery
 from ...mcp.reach import Wanted
 from ...projections.summary import SessionSummary
 from ..filters import SessionFilter, filtered
@@ -42,12 +41,8 @@ class PrincipalReach:
         return page.items, page.next
 
     async def own(self) -> frozenset[str] | None:
-        """Return the ids of the principal's sessions; None if these are all."""
-        prefix = self._principal.prefix
-        if prefix is None:
-            return None
-        listing = await self.host.catalog.listing.now()
-        return frozenset([row.id async for page in listing.pages(RowQuery(key_prefix=prefix)) for row in page])
+        """Return the ids of the principal's sessions; see `Service.ids_of`."""
+        return await self._service.ids_of(self._principal)
 
     async def row(self, session_id: str) -> SessionSummary:
         """Return the row of a session; see `Service.row`."""

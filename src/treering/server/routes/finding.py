@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated
 
@@ -14,7 +14,6 @@ from ...actors.search.hits import Hit
 from ...events.entries import Moment
 from ...events.errors import TreeringError
 from ...events.index import LogIndex
-from ...events.stores.finding import RowQuery
 from ...projections.outline import descendants, place_on
 from ...wire import FoundEntry, Page
 from ..http.fields import Folder, Limit, Name
@@ -105,11 +104,7 @@ async def _search(
     query, host = call.query, call.service.host
     check_limit(query.limit, call.service.limits.page_max)
     start = 0 if query.page is None else read_page(query.page)[0]
-    own: set[str] | None = None
-    if call.principal.prefix is not None:
-        rows = (await host.catalog.listing.now()).pages(RowQuery(key_prefix=call.principal.prefix))
-        async with aclosing(rows) as pages:
-            own = {row.id async for page in pages for row in page}
+    own = await call.service.ids_of(call.principal)
     hits: list[FoundEntry] = []
     is_last = True
     async with (
