@@ -119,7 +119,7 @@ FOR_OUR_TESTS = (
 LENIENT = ("-o", "filterwarnings=default")  # of the packages that an early release brings
 
 
-@pytest.mark.feature("A-12", "A-13", "A-14", "A-15", "A-23")
+@pytest.mark.feature("A-12", "A-13", "A-14", "A-15")
 @pytest.mark.parametrize("release", ADK)
 def test_the_agent_development_kit(release: str) -> None:
     python = environment(f"adk-{release}", ADK[release], *FOR_OUR_TESTS)
@@ -133,7 +133,7 @@ def test_the_agent_development_kit(release: str) -> None:
     ) == (1, 0)
 
 
-@pytest.mark.feature("A-19", "A-20", "A-23")
+@pytest.mark.feature("A-19", "A-20")
 @pytest.mark.parametrize("release", AGENT_FRAMEWORK)
 def test_the_agent_framework(release: str) -> None:
     python = environment(f"agent-framework-{release}", AGENT_FRAMEWORK[release], *FOR_OUR_TESTS)

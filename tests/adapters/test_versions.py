@@ -45,7 +45,6 @@ ADAPTERS = {
 }
 
 
-@pytest.mark.feature("A-23")
 @pytest.mark.interop
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("which", ["oldest", "newest"])
@@ -72,7 +71,6 @@ def test_an_adapter_with_a_release(package: str, which: str) -> None:
     assert "skipped" not in last
 
 
-@pytest.mark.feature("A-23")
 @pytest.mark.parametrize("releases", FRAMEWORKS, ids=lambda each: each.package)
 def test_the_bounds_are_those_that_are_installed_and_tried(releases: Releases) -> None:
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
@@ -107,7 +105,6 @@ for known in versions.FRAMEWORKS:
 """
 
 
-@pytest.mark.feature("A-23")
 def test_a_release_outside_is_named() -> None:
     command = [sys.executable, "-c", WITH_OTHER_RELEASES, json.dumps(ADAPTERS)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=lenient()).stdout

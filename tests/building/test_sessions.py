@@ -208,13 +208,12 @@ async def test_the_minimal_state_comes_from_the_whole_path(session: Session) -> 
 
 
 @pytest.mark.feature("N-2", "N-4", "P-52")
-@pytest.mark.parametrize("turns", [400, pytest.param(1000, marks=pytest.mark.soak)])
-async def test_many_turns_never_exceed_the_budget(host: SessionHost, turns: int) -> None:
+async def test_a_thousand_turns_never_exceed_the_budget(host: SessionHost) -> None:
     session = await host.create("long")
     window = calculate_budget(4096, "You help.", "", ByteEstimator())
     builder, summarizer = ContextBuilder(), ScriptedSummarizer("So far they worked on it.")
     strategies: set[str] = set()
-    for turn in range(turns):
+    for turn in range(1000):
         call = f"c{turn}"
         await session.append_many(
             [
@@ -234,7 +233,7 @@ async def test_many_turns_never_exceed_the_budget(host: SessionHost, turns: int)
         await session.append_message("assistant", f"answer {turn}")
     assert {"full-history", "masked-tools"} <= strategies <= {"full-history", "masked-tools", "recent-plus-summary"}
     assert 0 < len(summarizer.requests) < 100
-    assert count_messages(await session.all_messages()) > 100 * turns
+    assert count_messages(await session.all_messages()) > 100_000
 
 
 async def test_an_edit_at_the_root_has_nothing_to_edit(session: Session) -> None:

@@ -15,7 +15,6 @@ from treering.cli import main
 from .given import make_given
 
 
-@pytest.mark.feature("A-36", "A-38")
 def test_the_command_prints_how_the_session_is_resumed_and_what_is_left_out(
     tmp_path: Path, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

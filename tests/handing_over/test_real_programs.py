@@ -103,7 +103,7 @@ async def check_given(root: Path, source: Path, prompts: list[str]) -> None:
             assert [word for word, _ in groupby(words)] == WORDS
 
 
-@pytest.mark.feature("A-36", "A-37", "A-38")
+@pytest.mark.feature("A-37", "A-38")
 @pytest.mark.parametrize("program", target_names())
 def test_a_program_goes_on_with_the_session_and_gives_it_back(
     program: str, tmp_path: Path, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +154,7 @@ async def check_own(root: Path, source: Path, prompts: list[str]) -> str:
         return session_id
 
 
-@pytest.mark.feature("A-33", "A-35")
+@pytest.mark.feature("A-35")
 @pytest.mark.parametrize("program", target_names())
 def test_what_a_program_says_is_imported_once_after_each_turn(
     program: str, tmp_path: Path, home: Path, project: Path
@@ -190,7 +190,6 @@ async def check_interrupted(root: Path, source: Path, session_id: str, prompts: 
             assert "printed-0" in parts[0].text
 
 
-@pytest.mark.feature("A-33")
 @pytest.mark.parametrize("program", target_names())
 def test_an_interrupted_turn_is_imported_once_and_the_session_goes_on(
     program: str, tmp_path: Path, home: Path, project: Path

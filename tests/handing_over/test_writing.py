@@ -116,7 +116,6 @@ async def said_below(session: Session, entry_id: str) -> list[str]:
     return [plain_text(each.message.content) for each in messages if isinstance(each, MessageEntry)]
 
 
-@pytest.mark.feature("A-36", "A-38")
 @pytest.mark.parametrize("program", target_names())
 async def test_the_path_is_written_whole_in_order_and_alone(
     program: str, tmp_path: Path, home: Path, project: Path
@@ -223,7 +222,6 @@ async def test_a_session_that_is_a_file_of_pi_gets_back_what_another_program_wro
         assert session.path()[-1] == (await session.entries())[-1].id
 
 
-@pytest.mark.feature("A-38")
 async def test_what_no_program_is_given_is_listed(tmp_path: Path, home: Path, project: Path) -> None:
     async with SessionHost(tmp_path / "root") as host:
         session = await host.create()

@@ -55,22 +55,15 @@ class TestFileStoreFromThreads(StoreSuite):
         return f"{name}.jsonl"
 
 
-SHORT = ("branching", "deleted_sessions", "forking", "labels", "lifecycle", "listing", "whole_sessions")
-"""Modules of the session tests that together call all that a session offers; the soak runs all modules."""
-
-
 @pytest.mark.feature("X-34")
 @pytest.mark.timeout(SUITES_S)
-@pytest.mark.parametrize("modules", [SHORT, pytest.param((), marks=pytest.mark.soak)], ids=["short", "whole"])
-def test_the_session_tests_pass_through_the_blocking_facade(modules: tuple[str, ...]) -> None:
+def test_the_session_tests_pass_through_the_blocking_facade() -> None:
     # Invalid input is refused before a call reaches another thread, so those tests would only repeat themselves.
     selection = "asyncio and not test_invalid_input"
-    sessions = HERE.parent / "sessions"
-    tests = [str(sessions / f"test_{name}.py") for name in modules] or [str(sessions)]
     options = ["-q", "--tb=short", "-p", "threaded", "-p", "no:cacheprovider", "-k", selection]
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *tests],
+        [sys.executable, "-m", "pytest", *options, str(HERE.parent / "sessions")],
         cwd=HERE.parents[1],
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
