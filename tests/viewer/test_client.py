@@ -210,7 +210,9 @@ async def test_many_sessions_over_one_stream_whose_set_changes_while_it_is_cut(
         await open_client(page, proxy.url)
         await page.evaluate(MANY, [*ids[:20], "nobody"])
         proxy.cuts = (0, 2000)
-        for _ in range(15):
+        written = 1
+        while written < 16 or not proxy.cut:  # on a quick machine all of it may be written before anything is cut
+            written += 1
             async with anyio.create_task_group() as writers:
                 for session in sessions:
                     writers.start_soon(session.append_message, "user", "hello")
@@ -225,12 +227,11 @@ async def test_many_sessions_over_one_stream_whose_set_changes_while_it_is_cut(
         await page.evaluate(
             "(ids) => gathering.add(Object.fromEntries(ids.map((id) => [id, { since: kept[id] ?? 'start' }])))", ids
         )
-        await until(page, "(ids) => failed || ids.every((id) => seen[id]?.length >= 16)", ids)
+        await until(page, "([ids, count]) => failed || ids.every((id) => seen[id]?.length >= count)", [ids, written])
     assert await page.evaluate("failed") is None
     seen = await page.evaluate("seen")
     assert seen.pop("nobody") == [["problem", 404]]
-    assert seen == {each: [["entry", seq] for seq in range(1, 17)] for each in ids}
-    assert proxy.cut
+    assert seen == {each: [["entry", seq] for seq in range(1, written + 1)] for each in ids}
 
 
 async def test_a_stream_goes_on_after_a_restart_and_says_how_it_does(
