@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from ...actors.commands import AppendOptions
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session
@@ -184,7 +186,7 @@ async def _history(session: Session, leaf_id: str | None) -> History:
         else:
             found.append((entry_id, data, False))
         goes_on = bool(kept.get("goes_on"))
-    messages = _validated([data for _, data, _ in found], f"a message of session {session.id}")
+    messages = _validated(msgspec.json.encode([data for _, data, _ in found]), f"a message of session {session.id}")
     return History(messages, [each[0] for each in found], [each[2] for each in found])
 
 
@@ -205,9 +207,12 @@ async def _times(session: Session, entry_ids: set[str]) -> dict[str, str]:
     return found
 
 
-def _validated(given: object, what: str) -> list[ModelMessage]:
-    try:
-        messages: list[ModelMessage] = ModelMessagesTypeAdapter.validate_python(given)
+def _validated(given: bytes | Sequence[ModelMessage], what: str) -> list[ModelMessage]:
+    adapter = ModelMessagesTypeAdapter
+    try:  # some releases read base64 from JSON alone
+        messages: list[ModelMessage] = (
+            adapter.validate_json(given) if isinstance(given, bytes) else adapter.validate_python(given)
+        )
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
