@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import anyio
@@ -25,11 +26,16 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from tests.docs.test_samples import run, samples_of
+from tests.serving import running
 
+import treering
 from treering import Message, SessionHost, plain_text, text, tool_use
 from treering.adapters.pydantic_ai import load, save
 from treering.entries import ImagePart, ThinkingPart, ToolResultPart, ToolUsePart, tool_result
 from treering.errors import InvalidEntry, InvalidInput
+
+from .environments import PROJECT
 
 
 @pytest.fixture
@@ -259,10 +265,10 @@ def said(messages: Sequence[ModelMessage]) -> list[str]:
 
 
 @pytest.mark.feature("A-21")
-@pytest.mark.parametrize("shared", [True, False], ids=["root", "host"])
-async def test_a_run_continues_from_a_branch(root: str, shared: bool) -> None:
-    async with SessionHost(root + "-own") as host:
-        where: Any = root if shared else host
+@pytest.mark.parametrize("kind", ["root", "host", "server"])
+async def test_a_run_continues_from_a_branch(root: str, kind: str) -> None:
+    async with SessionHost(root + "-own") as host, running(host) as (_, port):
+        where: Any = {"root": root, "host": host, "server": f"http://127.0.0.1:{port}"}[kind]
         first = await agent(ToolCallPart("track", {"number": "Z9"}, "c1"), "In Lisbon.").run("Where is Z9?")
         ids = await save("support-42", first.all_messages(), where)
         assert same(await load("support-42", where), first.all_messages())
@@ -281,7 +287,7 @@ async def test_a_run_continues_from_a_branch(root: str, shared: bool) -> None:
         third = await agent("Sure.").run("Sure?", message_history=await load("support-42", where, leaf_id=added[-1]))
         sure = await save("support-42", third.new_messages(), where, leaf_id=added[-1])
         assert same(await load("support-42", where), third.all_messages())
-        if not shared:
+        if kind != "root":
             own = await host.get_or_create("support-42")
             assert len(own.children(ids[-1])) == 2
             assert own.path() == [*ids, *added, *sure]
@@ -302,6 +308,14 @@ async def test_a_run_that_was_cut_off_goes_on_from_its_last_request(root: str) -
         await save(own, resumed.all_messages())  # whose last request it sent again, at another time
         assert same(await load(own), resumed.all_messages())
         assert said(await load(own)) == ["Where is Z9?", "In Lisbon, now."]
+
+
+async def test_the_program_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = samples_of(PROJECT / "docs" / "frameworks.md")
+    (sample,) = (each for each in page if "adapters.pydantic_ai" in each.code)
+    assert sample.code.count("\n") <= 30
+    monkeypatch.chdir(tmp_path)
+    await run(sample.compiled(), {name: getattr(treering, name) for name in treering.__all__})
 
 
 async def test_the_same_messages_at_once_are_there_once(root: str) -> None:

@@ -95,6 +95,7 @@ async def save(
 
 async def _save(session: Session, sent: Sequence[Data], leaf_id: str | None) -> list[str]:
     while True:
+        await session.refresh()
         leaf = session.leaf_id
         history = await _history(session, leaf if leaf_id is None else leaf_id)
         known = _dumped(history.messages)
