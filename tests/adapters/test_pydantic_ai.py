@@ -308,6 +308,10 @@ async def test_a_run_that_was_cut_off_goes_on_from_its_last_request(root: str) -
         await save(own, resumed.all_messages())  # whose last request it sent again, at another time
         assert same(await load(own), resumed.all_messages())
         assert said(await load(own)) == ["Where is Z9?", "In Lisbon, now."]
+        await save("t", whole.all_messages()[:1], host)  # before anything was answered
+        again = await agent("Hm.").run(message_history=await load("t", host))
+        await save("t", again.all_messages(), host)
+        assert same(await load("t", host), again.all_messages())
 
 
 async def test_the_program_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,6 +363,10 @@ async def test_messages_of_others_are_part_of_the_history(root: str) -> None:
         assert sorted(said(await load(own))) == sorted(said(after.all_messages()))
         await own.branch(first)
         assert said(await load(own)) == ["Where is Z9?"]
+        searched = message("response", [{"part_kind": "builtin-tool-call", **NATIVE, "args": {"query": "Z9"}}])
+        (searching,) = await save(own, [searched])
+        await own.append_context_edit(searching, "I searched.")
+        assert said(await load(own)) == ["Where is Z9?", "I searched."]
 
 
 async def test_a_request_of_which_a_part_is_left_is_one(root: str) -> None:
