@@ -128,7 +128,8 @@ def look_at(files: Sequence[tuple[SessionFile, datetime | None]]) -> list[Looked
 def _looked(file: SessionFile, since: datetime | None) -> Looked:
     started = time.monotonic()
     sessions: tuple[Glance, ...] = ()
-    error, is_gone = None, False
+    error: TreeringError | None = None
+    is_gone = False
     try:
         sessions = tuple(glances(file.format, file.path, since))
     except FileNotFoundError:

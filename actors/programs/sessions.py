@@ -37,7 +37,7 @@ _SHARE = 10  # looking at a file takes at most one part in so many of the time
 _OVERLAP = timedelta(minutes=1)
 
 Key: TypeAlias = tuple[str, str]
-"""A program's name, and the id that it gave a session; of a file that cannot be read, its path."""
+"""A program's name, and the id that it gave a session; of a file that was never read, the file's name."""
 
 
 class ProgramSession(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class ProgramSession(Struct, frozen=True, kw_only=True):
     Attributes:
         program: The name of the program's format.
         program_title: The program's name as people know it.
-        id: The id that the program gave it; of a file that cannot be read, the file's name.
+        id: The id that the program gave it; of a file that was never read, the file's name.
         path: The file that holds it.
         title: Its name, or the beginning of the first words of the user, or None.
         cwd: The folder that it is about.
@@ -68,7 +68,7 @@ class ProgramSession(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> Key:
         """What names it among all."""
-        return self.program, self.id if self.state is not None else self.path
+        return self.program, self.id
 
     def doing(self, now: datetime) -> Word:
         """Return what its program is doing at a time; one that was at work long ago has stopped without a word."""
@@ -125,17 +125,20 @@ class ProgramSessions:
         self._not_before: dict[Path, float] = {}
         self._keys: dict[Path, set[Key]] = {}
         self._seen_until: dict[Path, datetime] = {}
+        self._first: set[Path] | None = None  # those of the first search that have not been looked at
+        self._is_told = False
         self._is_stale = True
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is nothing more to look at, as far as is known."""
-        return not self._is_stale and not self._due
+        """Whether all sessions have been looked at that there were at first."""
+        return self._first is not None and not self._first
 
     async def receive_many(self) -> list[ProgramChange]:
         """Wait for changes; the first ones are the sessions that there are, those that changed last first.
 
-        It can be called again after it was cancelled.
+        It can be called again after it was cancelled. It also returns, if need be without a change, when all sessions
+        have been looked at that there were at first.
 
         Raises:
             ForeignFormatError: The package that adds a format cannot be used.
@@ -143,10 +146,14 @@ class ProgramSessions:
         while True:
             if self._is_stale:
                 await self._search()
+                if self._first is not None and not self._files and not self._is_told:
+                    self._is_told = True
+                    return []
             ripe = self._ripe()
             if ripe:
+                was_complete = self.is_complete
                 changes = await self._look_at(ripe)
-                if changes:
+                if changes or self.is_complete != was_complete:
                     return changes
                 continue
             soonest = min(self._due.values(), default=math.inf)
@@ -165,13 +172,15 @@ class ProgramSessions:
         found = await self._offload(Search, homes)
         while self._watch.watch(found.folders):  # what changed before that was not told
             found = await self._offload(Search, homes)
-        is_first = not self._files
+        is_first = self._first is None
         changed = [each for path, each in found.files.items() if not self._is_known(path, each)]
         changed.sort(key=lambda each: each.changed_ns, reverse=True)
         gone = [path for path in self._files if path not in found.files]
         self._files = found.files
-        self._mark([each.path for each in (changed[: self._sessions_max] if is_first else changed)])
-        self._mark(gone)
+        marked = [each.path for each in (changed[: self._sessions_max] if is_first else changed)]
+        if is_first:
+            self._first = set(marked)
+        self._mark([*marked, *gone])
         self._is_stale = False
 
     def _is_known(self, path: Path, file: SessionFile) -> bool:
@@ -206,6 +215,8 @@ class ProgramSessions:
         results = await self._offload(look_at, there)
         for path in paths:  # only now: a call that was cancelled is repeated
             del self._due[path]
+        if self._first:
+            self._first.difference_update(paths)
         changes = [change for path in paths if path not in self._files for change in self._forget(path)]
         for looked in results:
             path = looked.file.path
@@ -219,32 +230,31 @@ class ProgramSessions:
 
     def _take(self, path: Path, looked: Looked) -> list[ProgramChange]:
         format, since = looked.file.format, self._seen_until.get(path)
-        rows: list[tuple[ProgramSession, Glance | None]] = [
-            (_row(format.name, format.title, each), each) for each in looked.sessions
-        ]
+        before = self._keys.get(path, set())
         if looked.error is not None:
-            rows.append((_unreadable(looked.file, looked.error, self._last_row(path)), None))
-        elif any(each.modified is None for each in looked.sessions):
+            row = _unreadable(looked.file, looked.error, self._last_row(path))
+            self._keys[path] = before | {row.key}
+            return self._put(row, None)
+        rows = [(_row(format.name, format.title, each), each) for each in looked.sessions]
+        if any(each.modified is None for each in looked.sessions):
             latest = max(row.updated for row, _ in rows)
             self._seen_until[path] = max(latest - _OVERLAP, since or EPOCH)
         keys = {row.key for row, _ in rows}
-        before = self._keys.get(path, set())
-        gone = set[Key]() if since is not None or looked.error is not None else before - keys
-        changes = [change for key in gone for change in self._drop(key, path)]
-        if looked.error is None:  # the file can be read again
-            changes += self._drop((format.name, str(path)), path)
+        gone = before - keys if since is None else before.intersection([(format.name, path.stem)])
         self._keys[path] = keys | (before - gone)
-        for row, glance in rows:
-            known = self.rows.get(row.key)
-            is_elsewhere = known is not None and known.path != row.path and known.updated > row.updated
-            if row != known and not is_elsewhere:
-                self.rows[row.key] = row
-                changes.append(ProgramChange(row.key, row, glance))
-        return changes
+        changes = [change for key in gone for change in self._drop(key, path)]
+        return changes + [change for row, glance in rows for change in self._put(row, glance)]
+
+    def _put(self, row: ProgramSession, glance: Glance | None) -> list[ProgramChange]:
+        known = self.rows.get(row.key)
+        if row == known or (known is not None and known.path != row.path and known.updated > row.updated):
+            return []
+        self.rows[row.key] = row
+        return [ProgramChange(row.key, row, glance)]
 
     def _last_row(self, path: Path) -> ProgramSession | None:
         known = [row for key in self._keys.get(path, ()) if (row := self.rows.get(key)) is not None]
-        return known[0] if len(known) == 1 and known[0].state is not None else None
+        return known[0] if len(known) == 1 else None
 
     def _forget(self, path: Path) -> list[ProgramChange]:
         self._not_before.pop(path, None)
@@ -270,7 +280,7 @@ class ProgramSessions:
 def _affected(
     homes: Sequence[Home], changed: set[str], known: Mapping[Path, SessionFile]
 ) -> tuple[dict[Path, SessionFile | None], bool]:
-    """Return the files that a change concerns, as they are now, and whether there are folders to be searched. Blocks."""
+    """Return the files that a change concerns, as they are now, and whether to search all folders. Blocks."""
     files: dict[Path, SessionFile | None] = {}
     is_new = False
     for path in map(Path, changed):

@@ -106,8 +106,8 @@ def glances(format: Format, path: Path, since: datetime | None = None) -> Iterat
     size = path.stat().st_size
     if size > DOCUMENT_MAX or is_packed(path):
         raise ForeignFormatError(f"it has {size:,} bytes, too many to be read for a list", where=Where(str(path)))
-    for session in format.read(path):
-        yield _glance(path, session, modified, is_whole=True)
+    for each in format.read(path):
+        yield _glance(path, each, modified, is_whole=True)
 
 
 def _glance(path: Path, session: ForeignSession | KeptSession, modified: datetime | None, *, is_whole: bool) -> Glance:

@@ -107,7 +107,6 @@ class OpencodeFormat(Format):
         data = as_object(document(path))
         return iter((_read(InFile(path, data) if "messages" in data else InTree(path)),))
 
-
     def may_hold(self, folder: Path, path: Path, *, is_folder: bool) -> bool:
         """Return whether this is the database, or, if there is none, lies in the tree of sessions."""
         if (folder / _DATABASE).exists():  # the tree was moved into it
