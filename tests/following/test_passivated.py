@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, TypeVar
 
 import anyio
 import pytest
@@ -32,12 +32,15 @@ from treering.actors.log import follower
 from treering.entries import SessionInfoEntry
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.stores.base import Blob, BlobKind, Lease, Page, Ref, Store
+from treering.events.stores.capabilities import Watches, offered
 from treering.events.stores.files import FileStore
 from treering.events.stores.shelf import Shelf
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 
 from .other_process import PATIENCE_S, AnotherProcess, seq_and_text
+
+T = TypeVar("T")
 
 LAST = 120
 
@@ -546,11 +549,16 @@ class Unwatched(FileStore):
 
     failures = 0
 
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return offered(self, kind, (Watches,)) or super().capability(kind)
+
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         if self.failures:
             self.failures -= 1
             raise ZeroDivisionError("an error of this store")
-        return super().watch(refs)
+        watches = super().capability(Watches)
+        assert watches is not None
+        return watches.watch(refs)
 
 
 @pytest.mark.parametrize("failures", [1, 2])

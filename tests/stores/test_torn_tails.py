@@ -72,7 +72,8 @@ LONG = line(4, "x" * 5_000_000)
 async def test_an_owner_repairs_the_tail_is_told_what_it_was_and_appends_after_it(
     store: FileStore, left: bytes, repaired: bytes, tail: tuple[int, int] | None, is_moved: bool, count: int
 ) -> None:
-    root, log = Path(store.root), Path(store.path_of("a.jsonl"))
+    root = Path(store.root)
+    log = root / "a.jsonl"
     log.write_bytes(left)
     if repaired:
         opened = (await store.open("a.jsonl")).head.seq
