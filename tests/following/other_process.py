@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -88,6 +87,10 @@ class Writer:
         return json.loads(answer)
 
 
+def _start() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 class AnotherProcess:
     """A process that is started when it is first needed, and serves one test after the other."""
 
@@ -107,8 +110,7 @@ class AnotherProcess:
         """Let the process own the session of a root as long as the block runs."""
         process = self._process
         if process is None:
-            start = partial(subprocess.Popen[bytes], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            process = self._process = await anyio.to_thread.run_sync(start, [sys.executable, "-c", PROGRAM])
+            process = self._process = await anyio.to_thread.run_sync(_start)
         writer = Writer(process)
         try:
             with anyio.fail_after(PATIENCE_S):
