@@ -10,7 +10,7 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 import pytest
 
-from treering.actors.programs.files import SessionFile, look_at
+from treering.actors.programs.files import look_at
 from treering.actors.programs.sessions import ProgramChange, ProgramSession, ProgramSessions
 from treering.events.offload import ThreadOffload
 from treering.formats.excerpts import HEAD_BYTES, TAIL_BYTES, Excerpt
@@ -29,18 +29,18 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-class Noting:
+class Noting(ThreadOffload):
     """An offload that notes which files were looked at."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.looked_at: list[str] = []
-        self._offload = ThreadOffload()
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        if fn is look_at:
-            wanted: Sequence[tuple[SessionFile, object]] = args[0]  # type: ignore[assignment]  # those of `look_at`
-            self.looked_at += [file.path.name for file, _ in wanted]
-        return await self._offload(fn, *args)
+        for each in args:
+            if fn.__name__ == look_at.__name__ and isinstance(each, Sequence):
+                self.looked_at += [file.path.name for file, _ in each]
+        return await super().__call__(fn, *args)
 
 
 async def started(sessions: ProgramSessions) -> list[ProgramChange]:

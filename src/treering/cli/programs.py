@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from .columns import GAP, cut, width_of
 from .messages import logs_held_back, logs_on_stderr, warn
 from .output import as_json as encoded
 from .output import can_write_unicode, line, short_line
-from .rows import in_zone, shown_place
+from .rows import in_zone, shown_place, when
 
 _FOLLOWED_MAX = 200
 _PRINTED_AT_FIRST = 20
@@ -35,6 +35,7 @@ _DAYS_MAX = 30
 _PLACE_WIDTH = 28
 _WITH_LINE, _WITH_PLACE = 56, 96  # columns of a terminal
 _TITLE_SHARE, _TITLE_LEAST = 0.4, 16
+_FOOT = "Ctrl-C ends. `treering import --from PROGRAM` keeps sessions."
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE = "\x1b[H", "\x1b[K"
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -74,7 +75,7 @@ def ago(moment: datetime, now: datetime) -> str:
     for unit, size, most in (("min", 60, 60), ("h", 3600, 24), ("d", 86400, _DAYS_MAX)):
         if seconds < size * most:
             return f"{seconds // size} {unit}"
-    return f"{in_zone(moment):%Y-%m-%d}"
+    return when(moment, now)
 
 
 def said(row: ProgramSession) -> str:
@@ -113,34 +114,38 @@ def drawn(
     if not rows and complete:
         lines.append(cut("They appear here as soon as a program keeps one.", width))
     shown = rows[: max(0, height - 2)]
-    programs = max((width_of(row.program_title) for row in shown), default=0)
-    lines += [_drawn(row, now, width, programs, unicode=unicode) for row in shown]
+    lines += _aligned(shown, now, width, unicode=unicode)
     lines += [""] * (height - 1 - len(lines))
-    return [*lines[: height - 1], click.style(cut("Ctrl-C ends. `treering import` keeps sessions.", width), dim=True)]
+    return [*lines[: height - 1], click.style(cut(_FOOT, width), dim=True)]
 
 
-def _drawn(row: ProgramSession, now: datetime, width: int, programs: int, *, unicode: bool) -> str:
-    word = row.doing(now)
-    sign = SIGNS[word]
-    time = ago(row.updated, now)
-    left = width - 2 - (programs + len(GAP)) - (max(width_of(time), 6) + len(GAP))
-    place = ""
-    if width >= _WITH_PLACE:
-        place = shown_place(row.cwd, _PLACE_WIDTH) if row.cwd else ""
-        left -= _PLACE_WIDTH + len(GAP)
-    title_width = max(_TITLE_LEAST, int(left * _TITLE_SHARE)) if width >= _WITH_LINE else max(1, left)
-    cells = [
-        click.style(set_cell_size(row.program_title, programs), dim=True),
-        click.style(set_cell_size(cut(title_of(row), title_width), title_width), bold=word in ("working", "waits")),
-    ]
-    if width >= _WITH_LINE:
-        size = max(1, left - title_width - len(GAP))
-        cells.append(click.style(set_cell_size(cut(said(row), size), size), fg="red" if word == "error" else None))
-    if width >= _WITH_PLACE:
-        cells.append(click.style(set_cell_size(place, _PLACE_WIDTH), dim=True))
-    cells.append(click.style(time.rjust(6), dim=word not in ("working", "waits")))
-    mark = click.style(sign.sign if unicode else sign.plain, fg=sign.color, dim=sign.color is None)
-    return f"{mark} {GAP.join(cells)}"
+def _aligned(rows: Sequence[ProgramSession], now: datetime, width: int, *, unicode: bool) -> Iterator[str]:
+    """Yield the lines of rows: of a narrow terminal, without the last words, or at least without the folder."""
+    places = [shown_place(row.cwd, _PLACE_WIDTH) if row.cwd and width >= _WITH_PLACE else "" for row in rows]
+    times = [ago(row.updated, now) for row in rows]
+    programs, place_size, time_size = (
+        max(map(width_of, texts), default=0) for texts in ([row.program_title for row in rows], places, times)
+    )
+    left = width - 2 - sum(size + len(GAP) for size in (programs, place_size, time_size) if size)
+    has_line = width >= _WITH_LINE
+    title_size = max(_TITLE_LEAST, int(left * _TITLE_SHARE)) if has_line else max(1, left)
+    line_size = max(1, left - title_size - len(GAP)) if has_line else 0
+    for row, place, time in zip(rows, places, times, strict=True):
+        word = row.doing(now)
+        sign, lively = SIGNS[word], word in ("working", "waits")
+        cells = [
+            click.style(_filled(row.program_title, programs), dim=True),
+            click.style(_filled(title_of(row), title_size), bold=lively),
+            click.style(_filled(said(row), line_size), fg="red" if word == "error" else None) if line_size else "",
+            click.style(_filled(place, place_size), dim=True) if place_size else "",
+            click.style(time.rjust(time_size), dim=not lively),
+        ]
+        mark = click.style(sign.sign if unicode else sign.plain, fg=sign.color, dim=sign.color is None)
+        yield f"{mark} {GAP.join(filter(None, cells))}"
+
+
+def _filled(text: str, size: int) -> str:
+    return set_cell_size(cut(text, size), size)
 
 
 def printed(row: ProgramSession, now: datetime) -> str:

@@ -11,7 +11,7 @@ import anyio
 import click
 
 from ...events.entries import Entry
-from ...projections.feed import Reset
+from ...projections.feed_events import Reset
 from ..messages import warn
 from ..opening import opened
 from ..options import FormatName, home_options, json_option, session_completion
