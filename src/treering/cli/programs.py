@@ -25,7 +25,7 @@ from ..projections.session_state import SessionState, Word
 from .columns import GAP, cut, width_of
 from .messages import logs_held_back, logs_on_stderr, warn
 from .output import as_json as encoded
-from .output import can_write_unicode, line, short_line
+from .output import can_write_unicode, line, short_line, watch_reader
 from .rows import in_zone, shown_place, when
 
 _FOLLOWED_MAX = 200
@@ -175,8 +175,6 @@ async def follow_programs(programs: Sequence[str], as_json: bool) -> None:
         programs: The names of the programs; all if there are none.
         as_json: Print a line of JSON for each change.
     """
-    from .commands.following import watch_reader
-
     sessions = ProgramSessions(os.environ, programs, sessions_max=_FOLLOWED_MAX)
     if not as_json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         await _Screen(sessions).run()

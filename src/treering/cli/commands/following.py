@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -15,11 +14,8 @@ from ...projections.feed_events import Reset
 from ..messages import warn
 from ..opening import opened
 from ..options import FormatName, home_options, json_option, session_completion
-from ..output import run
+from ..output import run, watch_reader
 from .entries import show
-
-_STDOUT = 1
-_LOOKS_EVERY_S = 0.5
 
 
 def _programs() -> Sequence[str]:
@@ -97,16 +93,3 @@ def _show_items(items: Iterable[Entry | Reset], file: str, *, as_json: bool) -> 
         else:
             entries.append(item)
     show(entries, as_json=as_json)
-
-
-async def watch_reader() -> None:
-    """Watch stdout if it is a pipe: a write reports a closed pipe, but the next entry may never come.
-
-    Raises:
-        BrokenPipeError: The reader has closed the pipe.
-    """
-    pipe = select.poll()
-    pipe.register(_STDOUT, 0)  # poll reports a closed other end without being asked to
-    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel does not set an anyio event
-        await anyio.sleep(_LOOKS_EVERY_S)
-    raise BrokenPipeError
