@@ -129,6 +129,8 @@ def test_an_agent_is_updated(repository: TreeringSessionRepository) -> None:
     before = repository.read_agent("s", "a")
     repository.update_agent("s", agent(updated="value"))
     after = repository.read_agent("s", "a")
+    assert before is not None
+    assert after is not None
     assert after.state == {"updated": "value"}
     assert after.created_at == before.created_at
 

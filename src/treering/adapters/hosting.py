@@ -62,7 +62,7 @@ class Hosting:
             WrongThread: The program opened the host in another event loop.
             HostClosed: The host is closed.
         """
-        host = self._opened()
+        host = self.opened()
         if isinstance(host, SyncHost):
             return await asyncio.wrap_future(host.bridge.post(lambda: work(host.twin)))
         self._loop = asyncio.get_running_loop()
@@ -76,7 +76,7 @@ class Hosting:
                 loop that is, since the host was given outside of it.
             HostClosed: The host is closed.
         """
-        host = self._opened()
+        host = self.opened()
         return host.bridge.wait(lambda: work(host.twin)) if isinstance(host, SyncHost) else self.begin(work).result()
 
     def begin(self, work: Work[T]) -> Future[T]:
@@ -86,7 +86,7 @@ class Hosting:
             WrongThread: As `run_blocking` does.
             HostClosed: The host is closed.
         """
-        host = self._opened()
+        host = self.opened()
         if isinstance(host, SyncHost):
             return host.bridge.post(lambda: work(host.twin))
         if self._loop is None or self._loop is _running_loop():
@@ -96,7 +96,8 @@ class Hosting:
             )
         return asyncio.run_coroutine_threadsafe(_coroutine(work, host), self._loop)
 
-    def _opened(self) -> SessionHost | SyncHost:
+    def opened(self) -> SessionHost | SyncHost:
+        """Return the host; that of a root is opened if this process has none."""
         return self._host if self._host is not None else _host_of(self._root)
 
 

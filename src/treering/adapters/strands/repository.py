@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from ...actors.host.host import SessionHost
 from ...events.entries import ContextEdit, Custom, Payload
 from ...events.errors import InvalidInput, LeafMoved
 from ...events.json_values import JSON, json_object, raw_object
-from ..hosting import Hosting, HostOrRoot
+from ..hosting import Hosting, HostOrRoot, Work
 from ..session_index import SessionIndexes
 from ..versions import STRANDS
 from .conversations import AGENT, MULTI_AGENT, SESSION, UPDATE, Conversation, Shared, data_at
@@ -27,6 +27,8 @@ STRANDS.check()
 
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
+
+T = TypeVar("T")
 
 WAIT_MAX_S = 0.02
 
@@ -50,7 +52,7 @@ class TreeringSessionRepository(SessionRepository):
 
     def __init__(self, host: HostOrRoot, *, wait_max_s: float = WAIT_MAX_S) -> None:
         self._hosting = Hosting(host)
-        self._turns = Turns(self._hosting, wait_max_s)
+        self._wait_max_s = wait_max_s
         self._shared = SessionIndexes(Shared)
         self._conversations = SessionIndexes(Conversation)
 
@@ -76,7 +78,7 @@ class TreeringSessionRepository(SessionRepository):
                     raise SessionException(f"session {session_id!r} already exists")
                 await shared.session.append(Custom(SESSION, data))
 
-        self._turns.tell(session_id, create)
+        self._tell(session_id, create)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:  # noqa: ANN401
@@ -86,7 +88,7 @@ class TreeringSessionRepository(SessionRepository):
             shared = await self._shared.of(host, _key(session_id))
             return None if shared is None else shared.data
 
-        data = self._turns.ask(session_id, read)
+        data = self._ask(session_id, read)
         return None if data is None else Session.from_dict(data)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:  # noqa: ANN401
@@ -105,7 +107,7 @@ class TreeringSessionRepository(SessionRepository):
                 self._shared.forget(row.key or "")
                 self._conversations.forget(row.key or "")
 
-        self._turns.ask(session_id, delete)
+        self._ask(session_id, delete)
 
     # -- agents
 
@@ -127,7 +129,7 @@ class TreeringSessionRepository(SessionRepository):
                     raise SessionException(f"agent {agent_id!r} already exists in session {session_id!r}")
                 await conversation.session.append(Custom(AGENT, data))
 
-        self._turns.tell(session_id, create)
+        self._tell(session_id, create)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:  # noqa: ANN401
         """Return an agent as it was at the leaf of its conversation; None if there is none."""
@@ -136,7 +138,7 @@ class TreeringSessionRepository(SessionRepository):
             conversation = await self._conversations.of(host, _key(session_id, agent_id))
             return None if conversation is None else await conversation.agent()
 
-        data = self._turns.ask(session_id, read)
+        data = self._ask(session_id, read)
         return None if data is None else SessionAgent.from_dict(data)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:  # noqa: ANN401
@@ -157,7 +159,7 @@ class TreeringSessionRepository(SessionRepository):
                 created = {} if before is None else {"created_at": before.get("created_at")}
                 await conversation.session.append(Custom(AGENT, raw_object(given | created, "an agent")))
 
-        self._turns.tell(session_id, update)
+        self._tell(session_id, update)
 
     # -- messages
 
@@ -197,7 +199,7 @@ class TreeringSessionRepository(SessionRepository):
                         continue
                     return
 
-        self._turns.tell(session_id, create)
+        self._tell(session_id, create)
 
     def read_message(
         self,
@@ -214,7 +216,7 @@ class TreeringSessionRepository(SessionRepository):
             there = None if conversation is None else conversation.found(number)
             return None if conversation is None or there is None else await conversation.record(there)
 
-        data = self._turns.ask(session_id, read)
+        data = self._ask(session_id, read)
         return None if data is None else SessionMessage.from_dict(data)
 
     def update_message(
@@ -249,7 +251,7 @@ class TreeringSessionRepository(SessionRepository):
                 ]
                 await conversation.session.append_many(payloads)
 
-        self._turns.tell(session_id, update)
+        self._tell(session_id, update)
 
     def list_messages(
         self,
@@ -277,7 +279,7 @@ class TreeringSessionRepository(SessionRepository):
             chosen = conversation.path()[offset:]
             return await conversation.records(chosen if limit is None else chosen[:limit])
 
-        return [SessionMessage.from_dict(each) for each in self._turns.ask(session_id, read)]
+        return [SessionMessage.from_dict(each) for each in self._ask(session_id, read)]
 
     # -- several agents together
 
@@ -304,7 +306,7 @@ class TreeringSessionRepository(SessionRepository):
             entry_id = None if shared is None else shared.multi_agents.get(multi_agent_id)
             return None if shared is None or entry_id is None else await data_at(shared.session, entry_id)
 
-        data = self._turns.ask(session_id, read)
+        data = self._ask(session_id, read)
         state: dict[str, Any] | None = None if data is None else data["state"]  # type: ignore[assignment]  # an object
         return state
 
@@ -330,7 +332,13 @@ class TreeringSessionRepository(SessionRepository):
                     raise SessionException(f"{multi_agent_id!r} does not exist in session {session_id!r}")
                 await shared.session.append(Custom(MULTI_AGENT, state))
 
-        self._turns.tell(session_id, put)
+        self._tell(session_id, put)
+
+    def _ask(self, session_id: str, work: Work[T]) -> T:
+        return Turns.of(self._hosting).ask(self._hosting, session_id, work)
+
+    def _tell(self, session_id: str, work: Work[None]) -> None:
+        Turns.of(self._hosting).tell(self._hosting, session_id, work, self._wait_max_s)
 
     # -- on the host's loop
 

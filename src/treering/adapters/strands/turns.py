@@ -13,8 +13,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from ...actors.host.host import SessionHost
+from ...actors.sync.host import SyncHost
 from ...events.errors import HostClosed
 from ...events.telemetry import failure_of, logger
 from ..hosting import Hosting, Work
@@ -30,45 +32,48 @@ LATE_MAX = 1000
 
 
 class Turns:
-    """The calls of threads, in their order for each key.
+    """The calls of threads to one host, in their order for each key."""
 
-    Args:
-        hosting: The host.
-        wait_max_s: How long a thread whose event loop runs waits for a write.
-    """
-
-    def __init__(self, hosting: Hosting, wait_max_s: float) -> None:
-        self._hosting = hosting
-        self._wait_max_s = wait_max_s
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[str, deque[Turn]] = {}
         self._late: dict[str, deque[Future[Any]]] = {}
 
-    def ask(self, key: str, work: Work[T]) -> T:
+    @staticmethod
+    def of(hosting: Hosting) -> Turns:
+        """Return the turns of a host, which all that use it share."""
+        host = hosting.opened()
+        with _finding:
+            turns = _of_hosts.get(host)
+            if turns is None:
+                turns = _of_hosts[host] = Turns()
+            return turns
+
+    def ask(self, hosting: Hosting, key: str, work: Work[T]) -> T:
         """Do something, and return its result.
 
         Raises:
             TreeringError: It, or a write before it that took longer, failed.
         """
-        asked = self._put(key, work)
+        asked = self._put(hosting, key, work)
         failed = asked.exception()  # waits
         self._raise_late(key)
         if failed is not None:
             raise failed
         return asked.result()
 
-    def tell(self, key: str, work: Work[T]) -> None:
-        """Write something; on an event loop, do not wait until it is done if that takes too long.
+    def tell(self, hosting: Hosting, key: str, work: Work[T], wait_max_s: float) -> None:
+        """Write something; on an event loop, wait for it no longer than so.
 
         Raises:
             TreeringError: It, or a write before it that took longer, failed.
         """
         self._raise_late(key)
-        told = self._put(key, work)
+        told = self._put(hosting, key, work)
         with self._lock:
             may_be_late = _is_on_a_loop() and len(self._late.get(key, ())) < LATE_MAX
         try:
-            told.result(self._wait_max_s if may_be_late else None)
+            told.result(wait_max_s if may_be_late else None)
         except TimeoutError:
             if told.done():  # by now, or the write itself timed out
                 told.result()
@@ -88,7 +93,7 @@ class Turns:
             done.result()
             self._raise_late(key)
 
-    def _put(self, key: str, work: Work[T]) -> Future[T]:
+    def _put(self, hosting: Hosting, key: str, work: Work[T]) -> Future[T]:
         future: Future[T] = Future()
         with self._lock:
             queue = self._queues.get(key)
@@ -98,7 +103,7 @@ class Turns:
             queue.append((work, future))
         if begins:
             try:
-                self._hosting.begin(lambda host: self._serve(key, queue, host))
+                hosting.begin(lambda host: self._serve(key, queue, host))
             except BaseException:
                 self._end(key, queue)
                 raise
@@ -127,6 +132,10 @@ class Turns:
             self._queues.pop(key, None)
             for _, future in queue:
                 future.set_exception(_ended())
+
+
+_of_hosts: WeakKeyDictionary[SessionHost | SyncHost, Turns] = WeakKeyDictionary()
+_finding = threading.Lock()
 
 
 def _ended() -> HostClosed:
