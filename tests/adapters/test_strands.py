@@ -109,7 +109,7 @@ def test_a_session_that_is_not_there_is_not_deleted(repository: TreeringSessionR
 
 def test_an_agent_is_created_and_read(repository: TreeringSessionRepository) -> None:
     """test_file_session_manager.py::test_create_agent, ::test_read_agent"""
-    made = SessionAgent("b", {"a": [1, None]}, {"__name__": "none"}, _internal_state={"model_state": {"b": b"\xff"}})
+    made = SessionAgent("b", {"a": [1, None]}, {"__name__": "none"}, _internal_state={"model_state": {"b": [1.0]}})
     repository.create_agent("s", made)
     assert repository.read_agent("s", "b") == made
     with pytest.raises(SessionException, match="already exists"):
