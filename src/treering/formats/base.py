@@ -99,6 +99,7 @@ class Format(ABC):
         title: The program's name as people know it.
         is_dialect: Whether its files are sessions here as they are, without an import.
         home: Where the program keeps its files, such as "~/.codex/sessions"; "" if that is not known.
+        checked: What its reader was checked with, such as "the program, 0.169.0" or "files of the program".
         read_last: The beginning of the names of files that are read along with others of their folder.
     """
 
@@ -106,6 +107,7 @@ class Format(ABC):
     title: ClassVar[str]
     is_dialect: ClassVar[bool] = False
     home: ClassVar[str] = ""
+    checked: ClassVar[str] = ""
     read_last: ClassVar[str] = ""
 
     @abstractmethod

@@ -45,6 +45,7 @@ class ClaudeCodeFormat(Format):
     name = "claude-code"
     title = "Claude Code"
     home = "~/.claude/projects"
+    checked = "the program, 2.1.197"
     read_last = PREFIX
 
     def __init__(self) -> None:

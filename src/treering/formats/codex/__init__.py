@@ -52,6 +52,7 @@ class CodexFormat(Format):
     name = NAME
     title = "Codex"
     home = "~/.codex/sessions"
+    checked = "the program, 0.169.0"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a rollout; one that could not be decompressed is recognized by its name."""

@@ -71,6 +71,7 @@ class OpencodeFormat(Format):
     name = NAME
     title = "opencode"
     home = "~/.local/share/opencode"
+    checked = "the program, 1.18.33"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is an opencode session, storage tree, or database."""
