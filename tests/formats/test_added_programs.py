@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -38,7 +38,7 @@ class Added(NamedTuple):
         short: The folder of the sample in which an agent starts another one; the same file is in it.
         said: What is said in the long sample, one message a line: its role, its text, and the tool that it calls.
         agent: What is said by the agent that was started.
-        later: Makes a file of a later version out of the text of one.
+        later: What a file says of its version, and what one of a later version says.
         odd: What a later version may add, made of a line each: the line to change, how, and what is reported.
     """
 
@@ -47,7 +47,7 @@ class Added(NamedTuple):
     short: str
     said: str
     agent: str
-    later: Callable[[str], str]
+    later: tuple[str, str]
     odd: dict[str, tuple[str, Callable[[Value], object]]]
 
 
@@ -115,7 +115,7 @@ ADDED = {
             tool two pounds
             assistant answer-7
         """,
-        later=lambda text: text.replace('"version":1', '"version":2', 1),
+        later=('"version":1', '"version":2'),
         odd={
             "an event of another kind": ("event of kind user.remark", of_kind("user.remark")),
             "a field of the line": ("event field aside", with_aside()),
@@ -126,10 +126,10 @@ ADDED = {
 PROGRAMS = sorted(ADDED)
 
 
-def sample(program: str, which: str) -> Path:
-    """The path of a program's sample, by the name of its attribute."""
+def sample(program: str, which: Literal["long", "short"]) -> Path:
+    """The path of one of a program's samples."""
     added = ADDED[program]
-    return DATA / program / getattr(added, which) / added.file
+    return DATA / program / (added.long if which == "long" else added.short) / added.file
 
 
 def line_of(message: Message) -> str:
@@ -211,7 +211,7 @@ def test_a_bad_line_costs_nothing_else(program: str, bad: bytes, tmp_path: Path,
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_file_of_a_later_version_is_refused(program: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = tmp_path / ADDED[program].file
-    path.write_text(ADDED[program].later(sample(program, "short").read_text()))
+    path.write_text(sample(program, "short").read_text().replace(*ADDED[program].later, 1))
     for chosen in (None, program):
         with pytest.raises(UnsupportedVersion, match="upgrade treering"):
             read_sessions(path, chosen)
