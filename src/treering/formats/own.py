@@ -105,6 +105,7 @@ class PiFormat(_DialectFormat):
     title = "pi"
     home = "~/.pi/agent/sessions"
     checked = "the program, 0.73.1"
+    moved_by = ("PI_CODING_AGENT_DIR", "~/.pi/agent")
 
 
 class OmpFormat(_DialectFormat):

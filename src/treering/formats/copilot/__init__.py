@@ -48,6 +48,7 @@ class CopilotFormat(Format):
     title = "GitHub Copilot CLI"
     home = "~/.copilot/session-state"
     checked = "the program, 1.0.102"
+    moved_by = ("COPILOT_HOME", "~/.copilot")
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a file of events."""
