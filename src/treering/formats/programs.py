@@ -32,6 +32,7 @@ _OURS = {
     "codex": "codex:CodexFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
     "copilot": "copilot:CopilotFormat",
+    "kimi": "kimi:KimiFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
