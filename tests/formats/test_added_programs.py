@@ -68,6 +68,11 @@ def with_aside(*place: str | int) -> Callable[[Value], object]:
     return change
 
 
+def replaced_by(value: Value) -> Callable[[Value], object]:
+    """Return a function that puts another line in the place of a line."""
+    return lambda _: value
+
+
 EVENT: Value = {"type": "user.remark", "id": "e-1", "parentId": None, "timestamp": "2026-11-27T21:00:00Z"}
 RECORD: Value = {"type": "context.remark", "agentId": "main", "time": 1}
 
@@ -118,7 +123,7 @@ ADDED = {
         later=('"version":1', '"version":2'),
         odd={
             "an event of another kind": Odd(
-                "event of kind user.remark", "user.message", lambda _: EVENT | {"data": {"remark": NOTED}}
+                "event of kind user.remark", "user.message", replaced_by(EVENT | {"data": {"remark": NOTED}})
             ),
             "a field of the line": Odd("event field aside", "user.message", with_aside()),
             "a field of a prompt": Odd("prompt field aside", "user.message", with_aside("data")),
@@ -173,7 +178,7 @@ ADDED = {
         later=('"protocol_version":"1.5"', '"protocol_version":"2.0"'),
         odd={
             "a record of another kind": Odd(
-                "record of kind context.remark", "append_message", lambda _: RECORD | {"remark": NOTED}
+                "record of kind context.remark", "append_message", replaced_by(RECORD | {"remark": NOTED})
             ),
             "a field of a record": Odd("record field aside", "append_message", with_aside()),
             "a field of a message": Odd("message field aside", "append_message", with_aside("message")),

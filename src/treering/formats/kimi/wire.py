@@ -181,7 +181,7 @@ class Wire:
         if role == "tool":
             call = as_text(message.get("toolCallId"))
             body = [part for part in parts if isinstance(part, (TextPart, ImagePart))]
-            parts = [result_part(call, body, is_error=message.get("isError") is True)]
+            parts = list[Content]([result_part(call, body, is_error=message.get("isError") is True)])
         for each in as_items(message.get("toolCalls")):
             if (tool_call := read_call(as_object(each))) is not None:
                 parts.append(tool_call)
