@@ -40,6 +40,7 @@ FOLDERS = {
     "gemini": ".gemini",
     "opencode": ".local/share/opencode",
     "pi": ".pi",
+    "qwen": ".qwen",
 }
 
 

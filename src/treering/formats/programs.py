@@ -29,6 +29,7 @@ _OURS = {
     "treering-json": "own:TreeringJsonFormat",
     "dive": "dive:DiveFormat",
     "codex": "codex:CodexFormat",
+    "qwen": "qwen:QwenFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
