@@ -164,7 +164,7 @@ async def test_a_folder_with_sessions_of_all_programs_is_imported(tmp_path: Path
 
     reports = await import_twice(tmp_path / "sessions", everything)
     found = {each.format for each in reports}
-    assert found == {"claude-code", "codex", "dive", "gemini", "nanocoder", "omp", "opencode", "pi", "picoclaw"}
+    assert found == {"claude-code", "codex", "dive", "gemini", "nanocoder", "omp", "opencode", "pi", "picoclaw", "qwen"}
     assert all(each.added == each.entries for each in reports if not each.existed)
     named = {Path(each).name for each in reports.unknown_paths}
     assert {"notes.md", "package.json"} <= named
