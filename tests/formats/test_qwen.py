@@ -147,8 +147,9 @@ def test_lines_with_one_id_are_parts_of_one_place(read: Read) -> None:
 
 
 def test_a_failed_or_cancelled_call_is_an_error_and_results_keep_their_images(read: Read) -> None:
-    picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
-    pictured = {"functionResponse": {"id": "c3", "name": "look", "response": {"output": "It"}, "parts": [picture]}}
+    picture: Value = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    told: Value = {"id": "c3", "name": "look", "response": {"output": "It"}, "parts": [picture]}
+    pictured: Value = {"functionResponse": told}
     session = read(
         ASKED,
         said("assistant", "a1", "u1", called("c1"), called("c2"), called("c3", "look")),

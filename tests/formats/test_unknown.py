@@ -59,6 +59,10 @@ QWENS = {
     "its own line first": lines(TELEMETRY, *QWEN),
     "a first line longer than what is looked at": lines({**QWEN[0], "message": said("user", {"text": "x" * 300_000})}),
     "a line of Claude Code's shape among them": lines(PROMPT, *QWEN),
+    "lines of a later version": lines(
+        *({**each, "version": "99.0.0", "provenance": "real_user"} for each in QWEN),
+        linked("system", "l1", "a1", version="99.0.0", subtype="garden_plan", systemPayload={"plan": "In the bed."}),
+    ),
 }
 
 
@@ -80,8 +84,9 @@ async def test_a_session_of_qwen_code_is_read_as_its_own_alone(shape: str, host:
     reports = await host.import_sessions(path.parent)
     assert {each.id: each.format for each in reports} == {"c": "claude-code", "q-1": "qwen"}
     session = await host.load("q-1")
-    said_there = "".join(plain_text(each.content) for each in await session.all_messages())
-    assert all(words in said_there for words in ("Plant.", "Where?") if words in QWENS[shape])
+    said_there = str(await session.entries())
+    assert all(words in said_there for words in ("Plant.", "Where?", "In the bed.") if words in QWENS[shape])
+    assert ["garden_plan" in str(each.left_out) for each in reports if each.id == "q-1"] == ["later" in shape]
 
 
 @once

@@ -164,8 +164,8 @@ class Program:
                 found = {"model": takes_images, "general": {"enableAutoUpdate": False, "disableAutoUpdate": True}}
                 found |= {"privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}}
                 self._write(".qwen/settings.json", json.dumps(found))
-                model = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{self._model}/v1"}
-                return {**model, "QWEN_CODE_NO_RELAUNCH": "1"}  # else it starts itself again, with more memory
+                once = {"QWEN_CODE_NO_RELAUNCH": "1"}  # else it starts itself again, with more memory
+                return {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{self._model}/v1", **once}
             case _:
                 model = {"id": "fake", "name": "fake", "input": ["text", "image"], "contextWindow": 100_000}
                 cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
