@@ -104,6 +104,7 @@ class PiFormat(_DialectFormat):
     name = "pi"
     title = "pi"
     home = "~/.pi/agent/sessions"
+    moved_by = ("PI_CODING_AGENT_DIR", "~/.pi/agent")
 
 
 class OmpFormat(_DialectFormat):

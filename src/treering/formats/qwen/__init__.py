@@ -16,7 +16,7 @@ The file is read line by line (`records`). The sessions of its sub-agents are fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ _LONG_LINE = re.compile(rb'\{"uuid":"[^"]*","parentUuid":(null|"[^"]*"),"session
 _MESSAGE = re.compile(rb'"message":\{"role":"(user|model)","parts":\[')
 _MARKS = (b'"parts"', b'"systemPayload"')
 _LINES_CHECKED = 50
+_AGENTS = "subagents"
 _AGENT = "agent-"
 
 
@@ -44,6 +45,16 @@ class QwenFormat(Format):
     name = NAME
     title = "Qwen Code"
     home = "~/.qwen/projects"
+    moved_by = ("QWEN_HOME", "~/.qwen")
+
+    def folder(self, environ: Mapping[str, str]) -> Path | None:
+        """Return where it keeps its files; sessions may be elsewhere than all else. See `Format.folder`."""
+        apart = environ.get("QWEN_RUNTIME_DIR")
+        return Path(apart) / "projects" if apart else super().folder(environ)
+
+    def may_hold(self, folder: Path, path: Path, *, is_folder: bool) -> bool:
+        """Return whether it may hold a session that is no sub-agent's; see `Format.may_hold`."""
+        return path.name != _AGENTS if is_folder else path.suffix == ".jsonl"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether one of the first lines is a line of Qwen Code; see `Format.detects`."""
