@@ -29,8 +29,8 @@ from ...events.entries import (
 from ...events.json_values import JSON
 from ...events.texts import counted
 from ..chain import Chain
-from ..gemini.messages import Call, read_answer, read_responses, read_user
-from ..gemini.unread import note_unread_of_message
+from ..google_messages import Call, read_answer, read_responses, read_user
+from ..google_unread import note_unread_of_message
 from ..json_lines import Line, Notes, carries_text
 from ..values import Object, as_count, as_items, as_object, as_objects, as_text, as_time, kept_json
 from .preambles import marks_of_user
