@@ -45,6 +45,7 @@ class QwenFormat(Format):
     name = NAME
     title = "Qwen Code"
     home = "~/.qwen/projects"
+    checked = "the program, 0.15.10 and 0.24.4"
     moved_by = ("QWEN_HOME", "~/.qwen")
 
     def folder(self, environ: Mapping[str, str]) -> Path | None:
