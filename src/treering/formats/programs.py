@@ -32,6 +32,7 @@ _OURS = {
     "claude-code": "claude_code:ClaudeCodeFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
+    "openai-agents": "openai_agents:OpenaiAgentsFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
 }

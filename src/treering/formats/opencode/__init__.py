@@ -26,6 +26,7 @@ from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import Chain, is_derived
+from ..databases import HEAD, beside_database
 from ..json_lines import Notes, beginning, decoded, document
 from ..opening import modified_at, read_each
 from ..values import Object, as_list, as_object, as_text, as_time, kept_json
@@ -41,7 +42,7 @@ from .messages import (
     read_summary,
     read_user,
 )
-from .storage import HEAD, InFile, InTree, Record, StoredSession, in_database, is_database, is_in_first_tree, is_tree
+from .storage import InFile, InTree, Record, StoredSession, in_database, is_database, is_in_first_tree, is_tree
 
 NAME = "opencode"
 
@@ -96,8 +97,7 @@ class OpencodeFormat(Format):
 
 def _companions(database: Path) -> tuple[Path, ...]:
     """Return the paths beside a database: its own files, and the older tree, whose content was moved into it."""
-    own_files = (database.with_name(f"{database.name}-{end}") for end in ("wal", "shm", "journal"))
-    return (*own_files, database.with_name("storage"))
+    return (*beside_database(database), database.with_name("storage"))
 
 
 def _is_session(start: bytes, is_first: bool) -> bool:
