@@ -33,6 +33,8 @@ _OURS = {
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
     "openai-agents": "openai_agents:OpenaiAgentsFormat",
+    "adk": "adk:AdkFormat",
+    "agent-framework": "agent_framework:AgentFrameworkFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
 }

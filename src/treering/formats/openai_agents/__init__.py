@@ -49,10 +49,9 @@ class OpenaiAgentsFormat(DatabaseFormat):
         seen = set[str]()
         for names in _pairs(database):
             messages, sessions = quoted(names.messages), quoted(names.sessions)
-            query = (
-                f"SELECT m.session_id, min(m.id) AS first, min(m.created_at) AS created_at, s.created_at AS started"
-                f" FROM {messages} AS m LEFT JOIN {sessions} AS s ON s.session_id = m.session_id"
-                " GROUP BY m.session_id ORDER BY first"
+            query = (  # of the messages it reads the index alone, which tells those with any
+                f"SELECT m.session_id, s.created_at AS started FROM (SELECT DISTINCT session_id FROM {messages}) AS m"
+                f" LEFT JOIN {sessions} AS s ON s.session_id = m.session_id ORDER BY started, m.session_id"
             )
             for row in [*database.rows(query)]:
                 findings: list[Finding] = []
@@ -83,8 +82,8 @@ def _pairs(database: Database) -> Iterator[_Names]:
 
 def _session(database: Database, names: _Names, row: Row, findings: list[Finding]) -> ForeignSession:
     session, notes = str(row["session_id"]), Notes(database.path, findings)
-    times = (as_time(each) for each in (row["started"], row["created_at"]) if isinstance(each, str))
-    started = next(filter(None, times), None) or modified_at(database.path)
+    written = row["started"]
+    started = as_time(written if isinstance(written, str) else None) or modified_at(database.path)
     items, branches = Items(session, started, notes), Branches(database, names.messages)
     has_branches = names.has_branches and branches.has(session)
     return ForeignSession(
