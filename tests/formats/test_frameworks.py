@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from treering import Session, SessionHost, plain_text
-from treering.errors import ForeignFormatError
+from treering.entries import CustomEntry
+from treering.errors import ForeignFormatError, UnsupportedVersion
 
 LONG = "b" * 2000
 """A name that can be no key."""
@@ -72,6 +73,7 @@ async def test_the_agents_sdk_need_not_be_installed_and_bad_sessions_cost_themse
     [
         ("CREATE TABLE agent_messages (id INTEGER, session_id TEXT, message_data TEXT)", "openai-agents"),
         ("CREATE TABLE message_data (session_id, created_at, updated_at)", "openai-agents"),
+        ("CREATE TABLE sessions (id, state); CREATE TABLE events (id, event_data)", "adk"),
     ],
 )
 async def test_what_only_resembles_a_store_is_refused_by_name(tmp_path: Path, script: str, name: str) -> None:
@@ -81,6 +83,66 @@ async def test_what_only_resembles_a_store_is_refused_by_name(tmp_path: Path, sc
             await host.import_sessions(file)
         with pytest.raises(ForeignFormatError, match=r"holds no sessions of .*, which have "):
             await host.import_sessions(file, format=name)
+
+
+KIT = """
+CREATE TABLE sessions (app_name TEXT, user_id TEXT, id TEXT, state TEXT, create_time REAL, update_time REAL);
+CREATE TABLE events (id TEXT, app_name TEXT, user_id TEXT, session_id TEXT, invocation_id TEXT, timestamp REAL, {0});
+CREATE TABLE adk_internal_metadata (key TEXT, value TEXT);
+"""
+
+
+async def test_the_development_kits_other_versions_are_refused_by_name(tmp_path: Path) -> None:
+    early = database(tmp_path / "early.db", KIT.format("actions BLOB"))
+    late = database(
+        tmp_path / "late.db", KIT.format("event_data TEXT"), ("adk_internal_metadata", ("schema_version", "2"))
+    )
+    async with SessionHost() as host:
+        with pytest.raises(ForeignFormatError, match="adk migrate session"):
+            await host.import_sessions(early)
+        with pytest.raises(UnsupportedVersion, match="the schema '2'"):
+            await host.import_sessions(late)
+
+
+async def test_damaged_events_of_the_development_kit_cost_themselves(tmp_path: Path) -> None:
+    events = [
+        ("events", (f"e{at}", "app", "ann", "s", "i", 1_700_000_000.5 + at, data))
+        for at, data in enumerate(
+            [
+                '{"author": "user", "content": {"parts": [{"text": "Hello"}]}}',
+                '{"author": "us',
+                "[]",
+                '{"author": "agent", "content": {"parts": [{"text": "Hi"}]}, "actions": {"state_delta": {"a_b": 1}}}',
+            ]
+        )
+    ]
+    session = "sessions", ("app", "ann", "s", '{"a_b": 1, "c": 2}', 1_700_000_000.25, 1_700_000_003.5)
+    file = database(tmp_path / "kit.db", KIT.format("event_data TEXT"), session, *events)
+    async with SessionHost() as host:
+        (report,) = await host.import_sessions(file)
+        assert [each.message.split("'")[1] for each in report.findings] == ["e1", "e2"]
+        own = await host.get_or_create("app/ann/s")
+        assert await words(own) == ["Hello", "Hi"]
+        (begun, *_) = await own.entries()
+        assert isinstance(begun, CustomEntry)
+        assert begun.custom.data == {"created": 1_700_000_000.25, "state": {"c": 2}}
+
+
+async def test_a_torn_line_of_the_agent_framework_costs_itself(tmp_path: Path) -> None:
+    lines = [
+        f'{{"type":"message","role":"user","contents":[{{"type":"text","text":"{each}"}}],"additional_properties":{{}}}}'
+        for each in ("one", "two", "three")
+    ]
+    file = tmp_path / "s.jsonl"
+    file.write_text(f"{lines[0]}\n{lines[1][:50]}{lines[2]}\n{lines[1][:70]}")
+    async with SessionHost() as host:
+        (report,) = await host.import_sessions(file)
+        assert [(each.line, each.code) for each in report.findings] == [(2, "damaged"), (3, "damaged")]
+        own = await host.get_or_create("s")
+        assert await words(own) == ["one", "three"]
+        file.write_text("\n".join([*lines[:2], ""]))  # mended
+        (report,) = await host.import_sessions(file)
+        assert report.added == 1
 
 
 async def test_a_damaged_database_is_read_up_to_the_damage(tmp_path: Path) -> None:
