@@ -43,6 +43,7 @@ class AdkFormat(DatabaseFormat):
 
     name = NAME
     title = "Agent Development Kit"
+    checked = "the framework, 2.13.0"
     made_by_it = "tables of sessions and events by app_name and user_id"
 
     def has_sessions(self, tables: Tables) -> bool:

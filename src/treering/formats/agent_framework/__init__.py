@@ -35,6 +35,7 @@ class AgentFrameworkFormat(Format):
 
     name = NAME
     title = "Microsoft Agent Framework"
+    checked = "the framework, 1.23.0"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether a file's first line is one of the framework's messages."""

@@ -38,6 +38,7 @@ class OpenaiAgentsFormat(DatabaseFormat):
 
     name = NAME
     title = "OpenAI Agents SDK"
+    checked = "the framework, 0.24.0"
     made_by_it = "a table with message_data that refers to one of sessions"
 
     def has_sessions(self, tables: Tables) -> bool:
