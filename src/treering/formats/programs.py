@@ -30,6 +30,7 @@ _OURS = {
     "treering-json": "own:TreeringJsonFormat",
     "dive": "dive:DiveFormat",
     "codex": "codex:CodexFormat",
+    "qwen": "qwen:QwenFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
     "copilot": "copilot:CopilotFormat",
     "gemini": "gemini:GeminiFormat",
