@@ -33,6 +33,7 @@ _OURS = {
     "qwen": "qwen:QwenFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
     "copilot": "copilot:CopilotFormat",
+    "kimi": "kimi:KimiFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
     "openai-agents": "openai_agents:OpenaiAgentsFormat",
