@@ -33,8 +33,12 @@ _OURS = {
     "qwen": "qwen:QwenFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
     "copilot": "copilot:CopilotFormat",
+    "kimi": "kimi:KimiFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
+    "openai-agents": "openai_agents:OpenaiAgentsFormat",
+    "adk": "adk:AdkFormat",
+    "agent-framework": "agent_framework:AgentFrameworkFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
 }
