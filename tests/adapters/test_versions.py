@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from treering.adapters.versions import FRAMEWORKS, Releases
+from treering.adapters.versions import FRAMEWORKS, PYDANTIC_AI_HARNESS, Releases
 
 from .environments import PROJECT, environment, lenient
+from .test_upstream import HARNESS
 
 FOR_OUR_TESTS = ("pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.100", "trio>=0.27", "uvloop>=0.20")
 
@@ -82,6 +83,13 @@ def test_an_adapter_with_a_release(package: str, which: str) -> None:
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert re.search(r"\d+ passed", last), last
     assert "skipped" not in last
+
+
+def test_the_bound_of_the_harness_is_the_one_that_is_installed() -> None:
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    known = PYDANTIC_AI_HARNESS
+    assert extras[known.extra] == [f"{known.package}>={known.oldest}"]
+    assert {"lowest": f"{known.package}=={known.oldest}", "newest": f"{known.package}=={known.newest}"} == HARNESS
 
 
 @pytest.mark.parametrize("releases", FRAMEWORKS, ids=lambda each: each.package)
