@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..events.content import ImagePart, TextPart, ThinkingPart, text, thinking, tool_result, tool_use
-from ..events.entries import Message, Usage
-from ..events.providers.common import image_at
+from ...events.content import ImagePart, TextPart, ThinkingPart, text, thinking, tool_result, tool_use
+from ...events.entries import Message, Usage
+from ...events.providers.common import image_at
 
 _ROLES = {
     "human": "user",
