@@ -37,6 +37,9 @@ _OURS = {
     "kimi": "kimi:KimiFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
+    "openai-agents": "openai_agents:OpenaiAgentsFormat",
+    "adk": "adk:AdkFormat",
+    "agent-framework": "agent_framework:AgentFrameworkFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
 }
