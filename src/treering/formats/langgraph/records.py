@@ -7,6 +7,7 @@ itself keeps its own bytes of them, by which it is read back exactly.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -14,12 +15,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ...events.entries import Message
-from .messages import message_of
+from .messages import Value, decode, message_of
 
 CHECKPOINT = "langgraph.checkpoint"
 WRITES = "langgraph.writes"
 HIDDEN = "langgraph.hidden"
 """The types of the custom entries: a checkpoint; what tasks wrote after it; checkpoints that are shown no more."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 DEPTH_MAX = 128
 LENGTH_PER_DEPTH = 8
@@ -122,3 +125,43 @@ def _common(old: Sequence[Typed], new: Sequence[Typed]) -> int:
         if one != other:
             return at
     return min(len(old), len(new))
+
+
+# -- values as the serializer writes them
+
+
+class Unreadable(Exception):  # it says what a value is
+    """A value that cannot be read without what wrote it, such as one that is encrypted or pickled."""
+
+
+def load(kind: str, data: bytes) -> Value:
+    """Return a stored value.
+
+    Raises:
+        Unreadable: It is of a kind that cannot be read, or damaged.
+    """
+    if kind == "msgpack":
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, RecursionError, TypeError, ValueError) as error:
+            raise Unreadable(f"it is damaged ({error})") from error
+    if kind == "json":
+        try:
+            return msgspec.json.decode(data)
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"it is damaged ({error})") from error
+    raise Unreadable(f"it is of the kind {kind!r}, which only its program can read")
+
+
+def dump(value: Value, kind: str = "msgpack") -> Typed:
+    """Return a value as LangGraph's serializer writes it.
+
+    Args:
+        value: The value.
+        kind: The kind of the value that it was a part of.
+    """
+    if value is None:
+        return "null", ""
+    if isinstance(value, bytes):
+        return "bytes", b64encode(value).decode()
+    return kind, b64encode(msgspec.json.encode(value) if kind == "json" else _encode(value)).decode()

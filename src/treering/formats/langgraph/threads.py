@@ -19,8 +19,21 @@ from ..chain import derived_id
 from ..databases import Database, Row
 from ..json_lines import Notes, unheard
 from ..values import as_time
-from .records import CHECKPOINT, WRITES, Grown, Record, Typed, Whole, Written, change_of, shown_messages
-from .values import Unreadable, dump, load, shown
+from .messages import shown
+from .records import (
+    CHECKPOINT,
+    WRITES,
+    Grown,
+    Record,
+    Typed,
+    Unreadable,
+    Whole,
+    Written,
+    change_of,
+    dump,
+    load,
+    shown_messages,
+)
 
 NAME = "langgraph"
 """The name of the format, from which ids are derived."""
