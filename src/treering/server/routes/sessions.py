@@ -35,6 +35,8 @@ from .states import state_of_row
 
 routes = Routes()
 
+_SHOWN = frozenset(SessionRow.__struct_fields__)
+
 
 class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions to list, and which page; with "state", what each is doing.
@@ -72,10 +74,20 @@ class Copy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def row_of(service: Service, summary: SessionSummary, *, with_state: bool = False) -> SessionRow:
     """Return the row of a listing as a client gets it, without paths of the server."""
-    fields = {name: getattr(summary, name) for name in SessionRow.__struct_fields__}
+    fields: dict[str, Any] = {
+        name: getattr(summary, name) for name in SessionSummary.__struct_fields__ if name in _SHOWN
+    }
     if summary.problem is not None:
         fields["problem"] = service.shown(summary.problem)
     fields["state"] = state_of_row(service, summary) if with_state else UNSET
+    programs = service.programs
+    foreign = None if programs is None else programs.row(summary.id)
+    if programs is not None and foreign is not None:
+        fields |= {"program": foreign.program_title, "partial": not programs.is_whole(summary.id)}
+        if foreign.problem is not None:
+            fields["problem"] = service.shown(foreign.problem)
+        if foreign.state is None and with_state:
+            fields["state"] = None
     return SessionRow(**fields)
 
 

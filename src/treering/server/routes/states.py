@@ -22,11 +22,11 @@ routes = Routes()
 def _reply(
     service: Service, state: SessionState, *, header: Header | SessionSummary, ref: Ref, usage: Usage | None
 ) -> StateReply:
-    parent = header.parent_session
+    parent, is_live = header.parent_session, service.is_live(ref)
     return StateReply(
         session=header.id,
-        state=state.state,
-        live=service.is_live(ref),
+        state="idle" if service.programs is not None and not is_live and state.state == "working" else state.state,
+        live=is_live,
         since=state.since,
         entry=state.entry,
         tool=state.tool,

@@ -47,7 +47,7 @@ function Shell({ app }) {
         <${Mark} /><span aria-hidden="true">treering</span>
       </a>
       <nav aria-label="Pages">
-        ${[["live", "Live"], ["sessions", "Sessions"], ["usage", "Usage"]].map(
+        ${[["live", "Live"], ["sessions", "Sessions"], ...(app.showsPrograms ? [] : [["usage", "Usage"]])].map(
           ([page, word]) => html`<a key=${page} href=${app.href(path[page]())}
             aria-current=${page === name ? "page" : undefined}>
             ${word}

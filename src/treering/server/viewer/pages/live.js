@@ -177,6 +177,11 @@ function Nothing({ counts, chosen, choose, app }) {
       An agent shows here as soon as it writes.
     <//>`;
   }
+  if (app.showsPrograms) {
+    return html`<${Empty} title="No program keeps sessions here yet">
+      A session shows here as soon as Claude Code, Codex, Gemini CLI, opencode or pi writes one.
+    <//>`;
+  }
   return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">
     An agent shows here as soon as it writes. To see some at work:
   <//>`;

@@ -126,7 +126,7 @@ export default function Sessions({ query, app }) {
     ${rows.error && html`<${Failure} error=${rows.error} retry=${rows.refresh} />`}
     ${found.error && html`<${Failure} error=${found.error} retry=${found.retry} />`}
     ${(rows.total === null || (number === 0 && isSearching)) && !rows.error && html`<${Skeleton} rows=${12} />`}
-    ${rows.total !== null && number === 0 && !found.loading && html`<${Nothing} filtered=${filtered} clear=${clear} />`}
+    ${rows.total !== null && number === 0 && !found.loading && html`<${Nothing} filtered=${filtered} clear=${clear} app=${app} />`}
     ${number > 0 && html`
       ${!text && html`<${Labels} />`}
       <${VirtualList} label=${text ? "Found" : "Sessions"} count=${number} rowHeight=${rowHeight} active=${active}
@@ -158,11 +158,12 @@ function FindField({ app, query }) {
   </div>`;
 }
 
-function Nothing({ filtered, clear }) {
+function Nothing({ filtered, clear, app }) {
   if (filtered) return html`
     <${Empty} title="Nothing matches"
       action=${html`<button class="button" type="button" onClick=${clear}>Show all sessions</button>`} />
   `;
+  if (app.showsPrograms) return html`<${Empty} title="No program keeps sessions here yet" />`;
   return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">
     To see some agents at work:
   <//>`;
