@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,8 +60,7 @@ def _entries(row: ProgramSession, glance: Glance | None, *, rests: bool) -> Iter
     for entry in _chosen(glance):
         if isinstance(entry, OpaqueEntry) or entry.id is None:
             continue
-        known = cast("KnownEntry", entry)  # all others are of known types
-        yield replace(known, parent_id=above, batch=None, aside=False)
+        yield replace(entry, parent_id=above, batch=None, aside=False)
         above = entry.id
     if rests:
         info = SessionInfo(status=DONE)

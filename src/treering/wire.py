@@ -84,7 +84,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
     Attributes:
         program: The program that keeps it, on a server that shows those of other programs.
-        partial: There, whether only its beginning and its end have been read: counts and usage then say nothing.
+        partial: There, whether only its beginning and its end have been read, so that the counts say nothing.
     """
 
     id: str

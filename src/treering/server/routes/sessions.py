@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
@@ -83,7 +84,12 @@ def row_of(service: Service, summary: SessionSummary, *, with_state: bool = Fals
     programs = service.programs
     foreign = None if programs is None else programs.row(summary.id)
     if programs is not None and foreign is not None:
-        fields |= {"program": foreign.program_title, "partial": not programs.is_whole(summary.id)}
+        is_partial = not programs.is_whole(summary.id)
+        fields |= {"program": foreign.program_title, "partial": is_partial}
+        if is_partial:  # what was counted is a part
+            fields["usage"] = None
+            if fields["state"]:
+                fields["state"] = replace(fields["state"], cost=None)
         if foreign.problem is not None:
             fields["problem"] = service.shown(foreign.problem)
         if foreign.state is None and with_state:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 routes = Routes()
 
+_AT_REST = ("working", "done")
+"""What a session of another program says that it is doing whose program has stopped: it is idle."""
+
 
 def _reply(
     service: Service, state: SessionState, *, header: Header | SessionSummary, ref: Ref, usage: Usage | None
@@ -25,7 +28,7 @@ def _reply(
     parent, is_live = header.parent_session, service.is_live(ref)
     return StateReply(
         session=header.id,
-        state="idle" if service.programs is not None and not is_live and state.state == "working" else state.state,
+        state="idle" if service.programs is not None and not is_live and state.state in _AT_REST else state.state,
         live=is_live,
         since=state.since,
         entry=state.entry,

@@ -117,7 +117,7 @@ function Search({ app, field }) {
   };
   return html`<div class="search searching" role="search">
     <${Icon} name="search" />
-    <input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions"
+    <input class="field" ref=${field} type="search" aria-label=${app.searching} placeholder=${app.searching}
       onInput=${typed} onKeyDown=${press} autocomplete="off" spellcheck=${false} enterkeyhint="search" />
     <kbd aria-hidden="true">/</kbd>
   </div>`;

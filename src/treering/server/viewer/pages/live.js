@@ -107,7 +107,7 @@ export default function Live({ query, app }) {
     setOrder(wanted.map((each) => each.row.id));
     app.say("sorted");
   };
-  return html`<div class="fills page-live" ref=${box}>
+  return html`<div class=${`fills page-live${app.showsPrograms ? " shows-programs" : ""}`} ref=${box}>
     <div class="list-head">
       <h1 class="sr">Live agents</h1>
       ${counts && html`<${GroupChips} counts=${counts} chosen=${chosen} onChoose=${choose} />`}
@@ -122,7 +122,7 @@ export default function Live({ query, app }) {
         <span>Agent</span>
         <span>Doing</span>
         <span class="num">Tokens in context</span>
-        <span class="num">Cost</span>
+        <span class="num cost">Cost</span>
         <span class="num">Age</span>
       </div>
       <${VirtualList} label="Agents" count=${drawn.length} rowHeight=${rowHeight} active=${active}

@@ -110,7 +110,7 @@ export default function Sessions({ query, app }) {
           ? counted(rows.total, "session")
           : `${count(rows.total)} of ${counted(rows.everything, "session")}`;
 
-  return html`<div class="fills page-sessions" ref=${box}>
+  return html`<div class=${`fills page-sessions${app.showsPrograms ? " shows-programs" : ""}`} ref=${box}>
     <div class="list-head">
       <h1 class="sr">Sessions</h1>
       <${FindField} app=${app} query=${query} />
@@ -152,7 +152,7 @@ function FindField({ app, query }) {
     if (query.get("find")) app.setQuery({ find: null });
   }, [query.get("find")]);
   return html`<div class="find-field" role="search">
-    <input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions"
+    <input class="field" ref=${field} type="search" aria-label=${app.searching} placeholder=${app.searching}
       onInput=${(event) => app.setQuery({ q: event.currentTarget.value })} autocomplete="off" spellcheck=${false}
       enterkeyhint="search" />
   </div>`;
