@@ -37,10 +37,21 @@ class SessionFile(NamedTuple):
 
 
 class Home(NamedTuple):
-    """A program's folder."""
+    """A program's folder.
+
+    Attributes:
+        folder: Where the program keeps its files.
+        real: The same without links, as some systems name what changed.
+        format: The format of its files.
+    """
 
     folder: Path
+    real: Path
     format: Format
+
+    def named(self, path: Path) -> Path:
+        """Return a path below the folder as the folder is named here."""
+        return self.folder / path.relative_to(self.real) if self.real in path.parents else path
 
 
 class Looked(NamedTuple):
@@ -64,7 +75,7 @@ class Looked(NamedTuple):
 def homes_of(environ: Mapping[str, str], programs: Sequence[str]) -> list[Home]:
     """Return the folders of all programs, or of these."""
     found = ((each.folder(environ), each) for each in formats() if not programs or each.name in programs)
-    return [Home(folder, each) for folder, each in found if folder is not None]
+    return [Home(folder, folder.resolve(), each) for folder, each in found if folder is not None]
 
 
 class Search:

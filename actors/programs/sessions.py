@@ -285,10 +285,11 @@ def _affected(
     is_new = False
     for path in map(Path, changed):
         for home in homes:
+            own = home.named(path)
             if path == home.folder or path in home.folder.parents:
                 is_new = True
-            elif home.folder in path.parents:
-                holder = home.format.holder_of(home.folder, path)
+            elif home.folder in own.parents:
+                holder = home.format.holder_of(home.folder, own)
                 is_folder = holder.is_dir()
                 may_hold = home.format.may_hold(home.folder, holder, is_folder=is_folder)
                 if may_hold and is_folder:
