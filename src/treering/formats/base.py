@@ -99,6 +99,7 @@ class Format(ABC):
         title: The program's name as people know it.
         is_dialect: Whether its files are sessions here as they are, without an import.
         home: Where the program keeps its files, such as "~/.codex/sessions"; "" if that is not known.
+        checked: What its reader was checked with, such as "the program, 0.169.0" or "files of the program".
         moved_by: The environment variable that names another folder in the place of the beginning of `home`, and that
             beginning, such as ("CODEX_HOME", "~/.codex"); ("", "") if there is none.
         read_last: The beginning of the names of files that are read along with others of their folder.
@@ -108,6 +109,7 @@ class Format(ABC):
     title: ClassVar[str]
     is_dialect: ClassVar[bool] = False
     home: ClassVar[str] = ""
+    checked: ClassVar[str] = ""
     moved_by: ClassVar[tuple[str, str]] = ("", "")
     read_last: ClassVar[str] = ""
 

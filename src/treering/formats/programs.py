@@ -31,6 +31,7 @@ _OURS = {
     "dive": "dive:DiveFormat",
     "codex": "codex:CodexFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
+    "copilot": "copilot:CopilotFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
@@ -118,13 +119,13 @@ def table() -> str:
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
-    yield "program", "`--format`", "kept in", "files", "written"
-    yield ("---",) * 5
+    yield "program", "`--format`", "kept in", "files", "checked with", "written"
+    yield ("---",) * 6
     for format in formats():
         files = (getdoc(type(format)) or "").partition("\n\n")[0].replace("\n", " ")
         home = f"`{format.home}`" if format.home else ""
         written = "yes" if format.is_dialect or is_written(format) else ""
-        yield format.title, f"`{format.name}`", home, files, written
+        yield format.title, f"`{format.name}`", home, files, format.checked, written
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ class ClaudeCodeFormat(Format):
     name = "claude-code"
     title = "Claude Code"
     home = "~/.claude/projects"
+    checked = "the program, 2.1.197"
     moved_by = ("CLAUDE_CONFIG_DIR", "~/.claude")
     read_last = PREFIX
 

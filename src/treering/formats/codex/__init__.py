@@ -53,6 +53,7 @@ class CodexFormat(Format):
     name = NAME
     title = "Codex"
     home = "~/.codex/sessions"
+    checked = "the program, 0.169.0"
     moved_by = ("CODEX_HOME", "~/.codex")
 
     def detects(self, path: Path, head: bytes) -> bool:

@@ -84,6 +84,7 @@ class OpencodeFormat(Format):
     name = NAME
     title = "opencode"
     home = "~/.local/share/opencode"
+    checked = "the program, 1.18.33"
     moved_by = ("XDG_DATA_HOME", "~/.local/share")
 
     def detects(self, path: Path, head: bytes) -> bool:
