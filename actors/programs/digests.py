@@ -58,7 +58,7 @@ def digest(row: ProgramSession, glance: Glance | None, now: datetime) -> Digest:
 def _entries(row: ProgramSession, glance: Glance | None, *, rests: bool) -> Iterator[KnownEntry]:
     above: str | None = None
     for entry in _chosen(glance):
-        if isinstance(entry, OpaqueEntry) or entry.id is None:
+        if isinstance(entry, OpaqueEntry):
             continue
         yield replace(entry, parent_id=above, batch=None, aside=False)
         above = entry.id

@@ -37,7 +37,7 @@ _SHARE = 10  # looking at a file takes at most one part in so many of the time
 _OVERLAP = timedelta(minutes=1)
 
 Key: TypeAlias = tuple[str, str]
-"""A program's name, and the id that it gave a session; of a file that was never read, the file's name."""
+"""A program's name, and the id that it gave a session; of a file that was never read, its path."""
 
 
 class ProgramSession(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class ProgramSession(Struct, frozen=True, kw_only=True):
     Attributes:
         program: The name of the program's format.
         program_title: The program's name as people know it.
-        id: The id that the program gave it; of a file that was never read, the file's name.
+        id: The id that the program gave it; of a file that was never read, its path.
         path: The file that holds it.
         title: Its name, or the beginning of the first words of the user, or None.
         cwd: The folder that it is about.
@@ -240,7 +240,7 @@ class ProgramSessions:
             latest = max(row.updated for row, _ in rows)
             self._seen_until[path] = max(latest - _OVERLAP, since or EPOCH)
         keys = {row.key for row, _ in rows}
-        gone = before - keys if since is None else before.intersection([(format.name, path.stem)])
+        gone = before - keys if since is None else before.intersection([(format.name, str(path))])
         self._keys[path] = keys | (before - gone)
         changes = [change for key in gone for change in self._drop(key, path)]
         return changes + [change for row, glance in rows for change in self._put(row, glance)]
@@ -323,9 +323,9 @@ def _unreadable(file: SessionFile, error: TreeringError, last: ProgramSession | 
     return ProgramSession(
         program=file.format.name,
         program_title=file.format.title,
-        id=file.path.stem if last is None else last.id,
+        id=str(file.path) if last is None else last.id,
         path=str(file.path),
-        title=None if last is None else last.title,
+        title=file.path.name if last is None else last.title,
         cwd=None if last is None else last.cwd,
         updated=datetime.fromtimestamp(file.changed_ns // 10**9, UTC),
         problem=error.message,

@@ -63,7 +63,7 @@ def test_elsewhere_a_line_is_printed_for_each_session_that_changes(cli: Cli, mac
         rows = [json.loads(process.stdout.readline()) for _ in range(8)]
         by_id = {(row["program"], row["id"]): row for row in rows}
         assert len(by_id) == 8
-        assert by_id["pi", "notes"]["problem"] == "the file is not a session of pi"
+        assert by_id["pi", str(machine.pi / "notes.jsonl")]["problem"] == "the file is not a session of pi"
         grove = by_id["claude-code", GROVE]
         assert (grove["op"], grove["title"], grove["cwd"]) == ("changed", "Plant the pears.", "/home/mara/grove")
         assert (grove["state"], grove["line"], grove["path"]) == ("idle", "Planted.", str(machine.growing))
