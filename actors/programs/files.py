@@ -86,12 +86,14 @@ class Search:
 
     Attributes:
         files: The files that may hold sessions.
+        unreadable: The folders that cannot be listed, and why.
         folders: Where changes are told, those with the latest changes first, and then where folders that are missing
             may appear.
     """
 
     def __init__(self, homes: Iterable[Home]) -> None:
         self.files: dict[Path, SessionFile] = {}
+        self.unreadable: dict[str, str] = {}
         self._folders: dict[str, int] = {}
         for home in homes:
             if home.folder.is_dir():
@@ -107,7 +109,14 @@ class Search:
         while pending:
             folder = pending.pop()
             latest_ns = 1
-            for path, is_folder in _contents(folder):
+            try:
+                contents = [*_contents(folder)]
+            except FileNotFoundError:  # it vanished
+                continue
+            except OSError as error:
+                self.unreadable[str(folder)] = error.strerror or str(error)
+                continue
+            for path, is_folder in contents:
                 if not home.format.may_hold(home.folder, path, is_folder=is_folder):
                     continue
                 if is_folder:
@@ -158,11 +167,8 @@ def _looked(file: SessionFile, since: datetime | None) -> Looked:
 
 def _contents(folder: Path) -> Iterator[tuple[Path, bool]]:
     """Yield what is in a folder, and whether it is a folder; links to folders are not followed."""
-    try:
-        with scandir(folder) as items:
-            for item in items:
-                is_folder = item.is_dir(follow_symlinks=False)
-                if is_folder or item.is_file():
-                    yield folder / item.name, is_folder
-    except OSError:  # it vanished, or may not be read: what is in it is not this person's
-        return
+    with scandir(folder) as items:
+        for item in items:
+            is_folder = item.is_dir(follow_symlinks=False)
+            if is_folder or item.is_file():
+                yield folder / item.name, is_folder

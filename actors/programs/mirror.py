@@ -128,15 +128,15 @@ class ProgramMirror:
     async def _show(self, change: ProgramChange) -> None:
         key, row = change.key, change.row
         try:
-            if row is None:
-                await self._remove(key)
-            elif key in self._whole:
-                if change.glance is not None:
-                    self._digests[key] = digest(row, change.glance, self.host.core.runtime.now())
-                self._grown.setdefault(key, self._not_before.get(key, 0.0))
-                self._wakeup.set()
-            else:
-                async with self._turn:
+            async with self._turn:  # nobody opens it meanwhile
+                if row is None:
+                    await self._remove(key)
+                elif key in self._whole:
+                    if change.glance is not None:
+                        self._digests[key] = digest(row, change.glance, self.host.core.runtime.now())
+                    self._grown.setdefault(key, self._not_before.get(key, 0.0))
+                    self._wakeup.set()
+                else:
                     await self._put_digest(key, row, change)
         except (TreeringError, OSError) as error:
             logger().warning("program_not_shown", program=key[0], session_id=key[1], **failure_of(error))

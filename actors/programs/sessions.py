@@ -19,6 +19,7 @@ from ...events.entries import EPOCH
 from ...events.errors import TreeringError
 from ...events.index import LogIndex
 from ...events.offload import Offload, ThreadOffload
+from ...events.telemetry import logger
 from ...formats.glances import Glance
 from ...projections.session_state import SessionState, Word, needed, state_of
 from ...projections.summary import project_of, title_of
@@ -127,6 +128,7 @@ class ProgramSessions:
         self._seen_until: dict[Path, datetime] = {}
         self._first: set[Path] | None = None  # those of the first search that have not been looked at
         self._is_told = False
+        self._unreadable: set[str] = set()
         self._is_stale = True
 
     @property
@@ -172,6 +174,9 @@ class ProgramSessions:
         found = await self._offload(Search, homes)
         while self._watch.watch(found.folders):  # what changed before that was not told
             found = await self._offload(Search, homes)
+        for path in found.unreadable.keys() - self._unreadable:
+            logger().warning("folder_unreadable", path=path, why=found.unreadable[path])
+        self._unreadable = {*found.unreadable}
         is_first = self._first is None
         changed = [each for path, each in found.files.items() if not self._is_known(path, each)]
         changed.sort(key=lambda each: each.changed_ns, reverse=True)
