@@ -23,6 +23,7 @@ Ts = TypeVarTuple("Ts")
 
 RINGS = "0195f0a0-0000-7000-8000-0000000000a3"
 WEIGHING = "355300eb-62c2-4c35-beb7-29c00b768b8a"
+BREAD = "f11b4c80-ee30-440f-8935-6ef017c91e41"
 OVEN = "01999999-0000-7000-8000-000000000001"
 
 
@@ -68,6 +69,7 @@ def line_of(row: ProgramSession | None) -> str:
 async def test_sessions_of_all_programs_are_found_where_each_keeps_them(machine: Machine) -> None:
     machine.fill()
     shutil.copytree(DATA / "copilot" / "weighing", machine.copilot / "weighing")
+    machine.fill_qwen()
     before = machine.state()
     sessions = ProgramSessions(machine.environ)
     told = await started(sessions)
@@ -86,6 +88,7 @@ async def test_sessions_of_all_programs_are_found_where_each_keeps_them(machine:
         ("opencode", "ses_1"): ("Baking", "/work/bakery", "idle"),
         ("opencode", "ses_2"): ("Empty", "/work/bakery", "idle"),
         ("pi", RINGS): ("Rings", "/work/rings", "idle"),
+        ("qwen", BREAD): ("What is in the bread? See @bread.md", "/work/bakery", "error"),
     }
     assert {change.key for change in told} == {*rows, ("copilot", WEIGHING)}
     assert machine.state() == before
