@@ -26,7 +26,8 @@ from .context import (
     message_of,
     model_of,
 )
-from .feed import EntryAdded, LeafMove, LogView
+from .feed import LogView
+from .feed_events import EntryAdded, LeafMove
 
 
 class ContextChange(Struct, frozen=True):

@@ -10,169 +10,18 @@ it. The actors implement it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from itertools import takewhile
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from anyio import Event
-from msgspec import Raw, Struct
 
 from ..events.entries import Entry
 from ..events.index import LogIndex
-from ..events.json_values import JSON, json_value, raw_json
-from ..events.kinds import Kind
 from ..events.stores.base import Cursor
 from .context import Context
-
-
-class EntryAdded(Struct, frozen=True, gc=False):
-    """An entry was appended; `leaf` is the seq of the leaf after it, `generation` the generation of both."""
-
-    entry: Entry
-    leaf: int
-    generation: str
-
-
-class LeafMove(Struct, frozen=True):
-    """The leaf was moved without an append, or is told to a subscriber that has just caught up with the log.
-
-    Attributes:
-        leaf: The seq of the leaf; 0 for none.
-        entry_id: Its id; None for none.
-        cursor: The end of the log at that moment.
-    """
-
-    leaf: int
-    entry_id: str | None
-    cursor: Cursor
-
-
-class Transient(Struct, frozen=True):
-    """An event that is never written to the log, such as a token delta or progress.
-
-    Between two entries, a slow subscriber gets only the latest event of each `name`; pieces of a text are joined, see
-    `TextPiece`.
-    """
-
-    name: str
-    raw: Raw
-
-    @property
-    def data(self) -> JSON:
-        """The data of the event, decoded again for each caller."""
-        return json_value(self.raw)
-
-
-def transient(name: str, data: object) -> Transient:
-    """Make a transient event from any JSON value."""
-    return Transient(name, raw_json(data))
-
-
-class TextPiece(Transient, frozen=True):
-    """A piece of a text that is being written, such as an answer: its place in the text is known, so none is lost.
-
-    A slow subscriber gets neighbouring pieces joined. One that comes late gets all of the text so far, from offset 0.
-    Apply a piece by its offset: 0 replaces the text, the length of the text continues it, and a piece that ends within
-    it is known already. `data` has the fields `message`, `offset`, `end` and `text`.
-
-    Attributes:
-        message: Names the text among those of its session; a new one means that the text before is given up.
-        offset: Where in the text the piece begins, in characters.
-        text: The piece.
-    """
-
-    message: str
-    offset: int
-    text: str
-
-    @property
-    def end(self) -> int:
-        """Where in the text the piece ends, in characters."""
-        return self.offset + len(self.text)
-
-
-def text_piece(name: str, message: str, offset: int, text: str) -> TextPiece:
-    """Make a piece of a text."""
-    data = {"message": message, "offset": offset, "end": offset + len(text), "text": text}
-    return TextPiece(name, raw_json(data), message, offset, text)
-
-
-TEXT_CHARS_MAX = 1024 * 1024
-"""How much of a text that is being written is kept for subscribers that come late."""
-
-
-class RunningText(Struct):
-    """A text that is being written: its message, its pieces from the beginning on, and the end of the log then."""
-
-    message: str
-    pieces: list[str]
-    length: int
-    since: int
-
-
-class RunningTexts:
-    """The texts of one session that are being written, by the name of their events.
-
-    A text is over when an assistant's message follows in the log, or when another text of its name begins.
-    """
-
-    __slots__ = ("_texts",)
-
-    def __init__(self) -> None:
-        self._texts: dict[str, RunningText] = {}
-
-    def add(self, name: str, message: str, text: str, head: Callable[[], int]) -> TextPiece:
-        """Add the next piece of a text, and return it.
-
-        Args:
-            name: The name of the event.
-            message: The text; another one than before begins anew.
-            text: The piece.
-            head: Returns the seq of the last line of the log, for the beginning of a text.
-        """
-        running = self._texts.get(name)
-        if running is None or running.message != message:
-            running = self._texts[name] = RunningText(message, [], 0, head())
-        offset = running.length
-        running.length += len(text)
-        if running.length <= TEXT_CHARS_MAX:
-            running.pieces.append(text)
-        else:
-            running.pieces.clear()
-        return text_piece(name, message, offset, text)
-
-    def take(self, piece: TextPiece, head: Callable[[], int]) -> None:
-        """Take a piece that another host made; one that neither begins its text nor continues what is here is known."""
-        running = self._texts.get(piece.name)
-        if piece.offset == 0:
-            self._texts[piece.name] = RunningText(piece.message, [piece.text], piece.end, head())
-        elif running is not None and (running.message, running.length) == (piece.message, piece.offset):
-            self.add(piece.name, piece.message, piece.text, head)
-
-    def so_far(self, index: LogIndex) -> list[TextPiece]:
-        """Return the texts that are not over, each as one piece from its beginning on; none that became too long."""
-        texts: list[TextPiece] = []
-        for name, running in list(self._texts.items()):
-            if Kind.ASSISTANT in index.kinds[running.since + 1 :]:
-                del self._texts[name]
-            elif running.pieces:
-                running.pieces = ["".join(running.pieces)]
-                texts.append(text_piece(name, running.message, 0, running.pieces[0]))
-        return texts
-
-
-class Reset(Struct, frozen=True):
-    """The log has been replaced: the entries received before belong to an old generation.
-
-    Sent when another session took the place of this one or the file was replaced or shortened from outside, not when
-    the session is archived or brought back. `cursor` is the start of the new generation, all of whose entries follow.
-    """
-
-    cursor: Cursor
-
-
-FeedEvent: TypeAlias = EntryAdded | LeafMove | Transient | Reset
-"""Any event of a feed."""
+from .feed_events import EntryAdded, FeedEvent, LeafMove, Reset, TextPiece, Transient, text_piece
+from .running_texts import RunningTexts
 
 
 class FeedSection:

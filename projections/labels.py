@@ -15,7 +15,8 @@ from msgspec import Struct
 from ..events.entries import Entry, Header, LabelEntry
 from ..events.index import LogIndex
 from .base import OWN
-from .feed import EntryAdded, LeafMove, LogView
+from .feed import LogView
+from .feed_events import EntryAdded, LeafMove
 
 LabelledEntry: TypeAlias = tuple[str, str]
 """The id of an entry, and its label."""

@@ -18,7 +18,8 @@ from ..events.entries import Entry
 from ..events.errors import Closed, InvalidInput, LogReplaced
 from ..events.stores.base import Cursor
 from .context_changes import ContextStepper
-from .feed import Feed, FeedSection, LeafMove, LogView, Reset, Source, Transient
+from .feed import Feed, FeedSection, LogView, Source
+from .feed_events import LeafMove, Reset, Transient
 from .labels import LabelStepper
 from .tree import TreeStepper
 from .views import Changed, SharedView, Snapshot, StateStepper, Stepper

@@ -23,7 +23,8 @@ from ..events.errors import EntryNotFound, InvalidInput
 from ..events.index import LogIndex
 from ..events.json_values import JSON
 from ..events.kinds import Kind
-from .feed import EntryAdded, LeafMove, LogView
+from .feed import LogView
+from .feed_events import EntryAdded, LeafMove
 from .labels import label_change
 
 _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool", Kind.SYSTEM: "system"}

@@ -19,7 +19,8 @@ from ..events.errors import LogReplaced, ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
 from ..events.telemetry import failure_of, logger
 from .base import Projection
-from .feed import EntryAdded, Feed, FeedEvent, LeafMove, LogView, Reset, Source
+from .feed import Feed, LogView, Source
+from .feed_events import EntryAdded, FeedEvent, LeafMove, Reset
 from .session_state import SessionState, StateFold, folded, needed
 
 V = TypeVar("V")

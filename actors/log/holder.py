@@ -21,7 +21,8 @@ from ...events.errors import HostClosed, LeaseLost, SessionLocked, SessionNotFou
 from ...events.stores.base import Lease, Ref
 from ...events.stores.waiting import acquired
 from ...events.telemetry import logger
-from ...projections.feed import Feed, RunningTexts
+from ...projections.feed import Feed
+from ...projections.running_texts import RunningTexts
 from ..actor import SessionActor
 from ..folds import Values
 from ..host.runtime import Runtime

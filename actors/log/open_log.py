@@ -22,7 +22,8 @@ from ...events.json_values import UNDECODABLE
 from ...events.stores.base import Blob, Cursor, Page, Peek, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
-from ...projections.feed import EntryAdded, Feed, LeafMove
+from ...projections.feed import Feed
+from ...projections.feed_events import EntryAdded, LeafMove
 from ...projections.session_state import SessionState, needed, state_of
 from ..host.runtime import Runtime
 from .entries import LogEntries

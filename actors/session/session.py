@@ -13,7 +13,7 @@ from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.context import Context
 from ...projections.context_changes import ContextChange
-from ...projections.feed import transient
+from ...projections.feed_events import transient
 from ...projections.labels import LabelChange
 from ...projections.session_state import SessionState
 from ...projections.subscriptions import (

@@ -17,7 +17,7 @@ from ...events.entries import Entry
 from ...events.errors import Closed, HostClosed
 from ...events.findings import Finding
 from ...events.stores.base import Cursor
-from ...projections.feed import LeafMove, Reset, Transient
+from ...projections.feed_events import LeafMove, Reset, Transient
 from ...projections.subscriptions import EntryFollowing
 from ..search.hits import Hit, Search
 from .bridge import Bridge

@@ -60,7 +60,7 @@ from .projections.building.budget import ContextBudget
 from .projections.building.builder import ContextBuilder
 from .projections.building.strategy import ContextStrategy
 from .projections.context import Context
-from .projections.feed import Reset
+from .projections.feed_events import Reset
 from .projections.summary import SessionSummary
 from .projections.views import Changed, Snapshot
 

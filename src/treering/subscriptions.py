@@ -16,7 +16,7 @@ from .actors.agents.events import RequestSubscription, SentContext
 from .actors.host.listing import ListPosition, SessionChanged, SessionsSubscription
 from .events.stores.base import Cursor
 from .projections.context_changes import ContextChange
-from .projections.feed import LeafMove, Reset, TextPiece, Transient
+from .projections.feed_events import LeafMove, Reset, TextPiece, Transient
 from .projections.labels import LabelChange
 from .projections.subscriptions import EntrySubscription, EventSubscription, TransientSubscription, ViewSubscription
 from .projections.tree import LabelChanged, LeafChanged, NodeAdded, TreeChange, TreeReplica

@@ -66,7 +66,13 @@ async def save_turn(session: Session, first: str) -> list[str]:
 
 @pytest.mark.feature("X-13")
 @pytest.mark.parametrize(
-    ("dialect", "save"), [("native", append_batch), ("native", save_turn), ("pi", append_batch), ("omp", save_turn)]
+    ("dialect", "save"),
+    [
+        ("native", append_batch),
+        ("pi", save_turn),
+        pytest.param("native", save_turn, marks=pytest.mark.soak),
+        pytest.param("omp", save_turn, marks=pytest.mark.soak),
+    ],
 )
 async def test_a_log_cut_at_any_byte_of_a_batch_shows_the_whole_batch_or_none_of_it(
     dialect: Literal["native", "pi", "omp"], save: Callable[[Session, str], Awaitable[list[str]]]

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering import (
@@ -34,6 +34,8 @@ from treering.events.stores.files import Durability
 from treering.testing import strategies
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk, RecordingDisk
+
+from ..sampling import examples
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -190,6 +192,7 @@ async def stored_by(append: AppendOne, dialect: Literal["native", "pi", "omp"], 
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+@settings(max_examples=examples(12))
 @given(messages=st.lists(strategies.messages(), max_size=6))
 def test_a_message_is_stored_alike_whichever_way_it_is_appended(
     dialect: Literal["native", "pi", "omp"], messages: list[Message]

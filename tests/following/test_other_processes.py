@@ -2,112 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
 from treering import (
     Changed,
     Context,
     Cursor,
     Entry,
-    MessageEntry,
     Reset,
     SessionHost,
     SessionLocked,
     SessionNotFound,
     Snapshot,
-    plain_text,
 )
 
-PATIENCE_S = 60
-
-WRITER = """
-import json, os, sys
-import anyio
-from treering import SessionHost
-
-async def main(root):
-    path = os.path.join(root, "shared.jsonl")
-    async with SessionHost(root) as host:
-        session = await host.open("shared")
-        for line in sys.stdin:
-            command, *args = json.loads(line)
-            answer = None
-            match command:
-                case "append":
-                    answer = await session.append_message("user", *args)
-                case "batch":
-                    answer = await session.append_many([user_message(each) for each in args])
-                case "branch":
-                    await session.branch(*args)
-                case "passivate":
-                    answer = await session.passivate()
-                case "raw":
-                    with open(path, "ab", buffering=0) as file:
-                        file.write(args[0].encode())
-                case "replace":
-                    lines = open(path, "rb").readlines()
-                    with open(path + ".new", "wb") as file:
-                        file.writelines(lines[:args[0]])
-                    os.replace(path + ".new", path)
-                case "cut":
-                    lines = open(path, "rb").readlines()
-                    os.truncate(path, sum(map(len, lines[:args[0]])))
-                case "unlink":
-                    os.unlink(path)
-                    session = await host.open("shared")
-            print(json.dumps(answer), flush=True)
-
-def user_message(text):
-    from treering import message
-    return message("user", text)
-
-anyio.run(main, sys.argv[1])
-"""
-
-
-class Writer:
-    """A process that carries out the commands sent to it."""
-
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._stdin = process.stdin
-        self._answers = BufferedByteReceiveStream(process.stdout)
-
-    async def run(self, *command: object) -> Any:  # noqa: ANN401  # an answer is any JSON
-        """Send a command, and return its answer."""
-        await self._stdin.send(json.dumps(command).encode() + b"\n")
-        return json.loads(await self._answers.receive_until(b"\n", 1_000_000))
-
-
-@asynccontextmanager
-async def another_process(root: Path) -> AsyncIterator[Writer]:
-    with anyio.fail_after(PATIENCE_S):
-        async with await anyio.open_process([sys.executable, "-c", WRITER, str(root)], stderr=None) as process:
-            yield Writer(process)
-            assert process.stdin is not None
-            await process.stdin.aclose()
-            await process.wait()
-            assert process.returncode == 0
-
-
-def seq_and_text(entry: object) -> tuple[int, str]:
-    assert isinstance(entry, MessageEntry)
-    return entry.seq, plain_text(entry.message.content)
+from .other_process import AnotherProcess, seq_and_text
 
 
 @pytest.mark.feature("X-22")
-async def test_a_follower_receives_what_another_process_appends_and_takes_no_lock(tmp_path: Path) -> None:
+async def test_a_follower_receives_what_another_process_appends_and_takes_no_lock(
+    tmp_path: Path, another_process: AnotherProcess
+) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
         first = await writer.run("append", "one")
         with pytest.raises(SessionLocked):
@@ -139,7 +56,7 @@ async def test_a_follower_receives_what_another_process_appends_and_takes_no_loc
 
 
 @pytest.mark.feature("X-22")
-async def test_a_follower_never_sees_a_torn_tail(tmp_path: Path) -> None:
+async def test_a_follower_never_sees_a_torn_tail(tmp_path: Path, another_process: AnotherProcess) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
         await writer.run("append", "one")
         await writer.run("append", "two")
@@ -160,7 +77,9 @@ async def test_a_follower_never_sees_a_torn_tail(tmp_path: Path) -> None:
 
 @pytest.mark.feature("X-22")
 @pytest.mark.parametrize("how", ["replace", "cut"])
-async def test_a_replaced_or_shortened_file_is_a_reset(tmp_path: Path, how: str) -> None:
+async def test_a_replaced_or_shortened_file_is_a_reset(
+    tmp_path: Path, another_process: AnotherProcess, how: str
+) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
         for text in "one", "two", "three":
             await writer.run("append", text)
@@ -183,7 +102,9 @@ async def test_a_replaced_or_shortened_file_is_a_reset(tmp_path: Path, how: str)
             assert (await anext(trees)).cursor.seq == 2
 
 
-async def test_a_subscription_survives_the_deletion_and_recreation_of_the_file(tmp_path: Path) -> None:
+async def test_a_subscription_survives_the_deletion_and_recreation_of_the_file(
+    tmp_path: Path, another_process: AnotherProcess
+) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
         await writer.run("append", "one")
         await writer.run("passivate")

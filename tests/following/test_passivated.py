@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, TypeVar
 
 import anyio
 import pytest
@@ -32,12 +32,15 @@ from treering.actors.log import follower
 from treering.entries import SessionInfoEntry
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.stores.base import Blob, BlobKind, Lease, Page, Ref, Store
+from treering.events.stores.capabilities import Watches, offered
 from treering.events.stores.files import FileStore
 from treering.events.stores.shelf import Shelf
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 
-from .test_other_processes import PATIENCE_S, another_process, seq_and_text
+from .other_process import PATIENCE_S, AnotherProcess, seq_and_text
+
+T = TypeVar("T")
 
 LAST = 120
 
@@ -72,7 +75,9 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Store, Store
 
 
 @pytest.mark.feature("X-22")
-async def test_a_subscriber_sees_what_another_process_appends_after_passivation(tmp_path: Path) -> None:
+async def test_a_subscriber_sees_what_another_process_appends_after_passivation(
+    tmp_path: Path, another_process: AnotherProcess
+) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("shared")
         first = await session.append_message("user", "one")
@@ -107,6 +112,7 @@ async def test_a_subscriber_sees_what_another_process_appends_after_passivation(
 
 async def test_a_subscriber_that_joins_or_lags_while_another_process_owns_the_session_misses_nothing(
     tmp_path: Path,
+    another_process: AnotherProcess,
 ) -> None:
     async with SessionHost(tmp_path, limits=Limits(feed_events_max=1)) as host:
         session = await host.create("shared")
@@ -129,7 +135,9 @@ async def test_a_subscriber_that_joins_or_lags_while_another_process_owns_the_se
 
 
 @pytest.mark.parametrize("how", ["replace", "cut"])
-async def test_a_file_that_is_replaced_or_shortened_after_passivation_is_a_reset(tmp_path: Path, how: str) -> None:
+async def test_a_file_that_is_replaced_or_shortened_after_passivation_is_a_reset(
+    tmp_path: Path, another_process: AnotherProcess, how: str
+) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("shared")
         for text in "one", "two", "three":
@@ -541,11 +549,16 @@ class Unwatched(FileStore):
 
     failures = 0
 
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return offered(self, kind, (Watches,)) or super().capability(kind)
+
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         if self.failures:
             self.failures -= 1
             raise ZeroDivisionError("an error of this store")
-        return super().watch(refs)
+        watches = super().capability(Watches)
+        assert watches is not None
+        return watches.watch(refs)
 
 
 @pytest.mark.parametrize("failures", [1, 2])

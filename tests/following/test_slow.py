@@ -13,7 +13,8 @@ import pytest
 
 from treering import Entry, SessionHost, Settings
 from treering.events.disk import OsDisk
-from treering.projections.feed import Feed, Transient, transient
+from treering.projections.feed import Feed
+from treering.projections.feed_events import Transient, transient
 from treering.testing.disks import FaultyDisk
 
 APPENDS = 100_000

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from treering import Entry, Limits, SessionHost
-from treering.projections.feed import TEXT_CHARS_MAX
+from treering.projections.running_texts import TEXT_CHARS_MAX
 from treering.subscriptions import EntrySubscription, TextPiece, Transient, TransientSubscription
 
 PATIENCE_S = 30

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 from weakref import WeakSet
 
 import anyio
@@ -21,12 +21,15 @@ from watchfiles import _rust_notify
 from treering import Entry, HostClosed, Session, SessionHost
 from treering.actors.log import follower
 from treering.events.stores.base import Ref
+from treering.events.stores.capabilities import Watches, offered
 from treering.events.stores.files import FileStore
 from treering.events.stores.files import watching as notices
 from treering.events.stores.files import watching as watcher
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import MemoryDisk
 from treering.testing.stores.case import line
+
+T = TypeVar("T")
 
 PATIENCE_S = 60
 FOLLOWED = 20
@@ -295,14 +298,19 @@ class WritesBeforeWatching(FileStore):
     unseen = b""
     fails = False
 
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return offered(self, kind, (Watches,)) or super().capability(kind)
+
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         if self.unseen:
-            with Path(self.path_of(refs[0])).open("ab") as file:
+            with (Path(self.root) / refs[0]).open("ab") as file:
                 file.write(self.unseen)
             self.unseen = b""
             if self.fails:
                 raise ZeroDivisionError("a bug in another store")
-        return super().watch(refs)
+        watches = super().capability(Watches)
+        assert watches is not None
+        return watches.watch(refs)
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -16,7 +16,7 @@ from treering import Limits, SessionHost, text
 from treering.entries import SessionInfo
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Ref, Stamp
-from treering.events.stores.files import FileStore
+from treering.events.stores.files.changes import Changes
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
 
@@ -158,9 +158,9 @@ async def test_a_session_that_is_deleted_during_a_listing_is_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[PausingFiles] = []
-    scan = FileStore.scan
+    scan = Changes.scan
 
-    def pausing_scan(self: FileStore) -> PausingFiles:
+    def pausing_scan(self: Changes) -> PausingFiles:
         found.append(PausingFiles(scan(self)))
         return found[-1]
 
@@ -169,7 +169,7 @@ async def test_a_session_that_is_deleted_during_a_listing_is_not_listed(
             await (await host.create(name)).append_message("user", name)
         await host.list_sessions()
         await (await host.create("d")).append_message("user", "d")
-        monkeypatch.setattr(FileStore, "scan", pausing_scan)
+        monkeypatch.setattr(Changes, "scan", pausing_scan)
         rows: list[str] = []
 
         async def listed() -> None:

@@ -13,14 +13,16 @@ from treering.events.stores.files import FileStore
 
 
 @pytest.fixture(autouse=True)
-def ends() -> Iterator[None]:
+def ends(request: pytest.FixtureRequest) -> Iterator[None]:
     """Interrupt a test that runs on although its waiting was to end; then its loop, if that cannot be closed."""
+    own = request.node.get_closest_marker("timeout")
+    bound_s = own.args[0] if own else WAITS_AT_MOST_S + 5
 
     def interrupt(*_: object) -> None:
         raise AssertionError("the test does not end")
 
     handler = signal.signal(signal.SIGALRM, interrupt)
-    timer = signal.setitimer(signal.ITIMER_REAL, WAITS_AT_MOST_S + 5, 2)
+    timer = signal.setitimer(signal.ITIMER_REAL, bound_s, 2)
     yield
     signal.setitimer(signal.ITIMER_REAL, *timer)
     signal.signal(signal.SIGALRM, handler)

@@ -28,6 +28,8 @@ from treering.events.stores.capabilities import (
     Watches,
     offered,
 )
+from treering.events.stores.files.changes import Changes
+from treering.events.stores.files.root_folder import RootFolder
 from treering.events.stores.finding import FindsRows
 from treering.events.stores.hosts import Hosts
 from treering.events.stores.inbox import Inbox
@@ -41,11 +43,19 @@ IN_A_DATABASE = {FindsRows, FindsTexts, Hosts, Inbox}
 NEED_A_DISK = {Health, NamesFiles, Recovers, TriesWriting}
 
 
-def of_files(
-    store: FileStore,
-) -> tuple[Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, TriesWriting, Watches]:
-    """Let the type checkers compare the file store with all that it declares."""
-    return store, store, store, store, store, store, store, store, store, store
+def of_files(store: FileStore) -> tuple[Leases, LooksAtOnce, Packs, Recovers]:
+    """Let the type checkers compare the file store with what it declares itself."""
+    return store, store, store, store
+
+
+def of_a_folder(folder: RootFolder) -> tuple[Health, NamesFiles, NamesPlaces, TriesWriting]:
+    """Let the type checkers compare the folder with what it is offered as."""
+    return folder, folder, folder, folder
+
+
+def of_changes(changes: Changes) -> tuple[ScansChanges, Watches]:
+    """Let the type checkers compare the changes with what they are offered as."""
+    return changes, changes
 
 
 def of_memory(

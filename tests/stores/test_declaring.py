@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import anyio
@@ -11,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from treering import FileStore, MemoryStore
+from treering import MemoryStore
 from treering.events.stores.base import Append, Lease, Outcome, Ref, Stamp, Store
 from treering.events.stores.capabilities import KeepsRows, KeptRow, NamesFiles, offered
 from treering.events.stores.search import EntryText, Filters, KeepsSearch, Portion, Wanted
@@ -153,12 +152,7 @@ async def test_a_store_that_does_not_do_what_it_declares(
         index.close()
 
 
-class OfFiles(Scanning):
-    def ref(self, name: str) -> Ref:
-        return name + ".jsonl"
-
-
-class ScansOnce(FileStore):
+class ScansOnce(MemoryStore):
     _scanned: dict[Ref, Stamp] | None = None
 
     def scan(self) -> dict[Ref, Stamp]:
@@ -166,8 +160,8 @@ class ScansOnce(FileStore):
         return self._scanned
 
 
-async def test_a_store_whose_scan_is_old(tmp_path: Path) -> None:
-    store = ScansOnce(tmp_path)
+async def test_a_store_whose_scan_is_old() -> None:
+    store = ScansOnce()
     with pytest.raises(AssertionError):
-        await OfFiles().test_a_scan_holds_every_log_and_its_stamps_change_with_the_logs(store)
+        await Scanning().test_a_scan_holds_every_log_and_its_stamps_change_with_the_logs(store)
     await store.aclose()

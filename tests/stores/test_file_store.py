@@ -25,6 +25,7 @@ from treering.events.errors import (
     UnsupportedVersion,
 )
 from treering.events.stores.base import Append, Cursor, Lease
+from treering.events.stores.capabilities import NamesFiles
 from treering.events.stores.files import Durability, FileStore
 from treering.events.stores.files.log import log as log_module
 from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
@@ -40,12 +41,18 @@ Ts = TypeVarTuple("Ts")
 # -- names
 
 
+def files_of(store: FileStore) -> NamesFiles:
+    files = store.capability(NamesFiles)
+    assert files is not None
+    return files
+
+
 @pytest.mark.parametrize(
     "ref", ["", "..", "../a.jsonl", "a/../../b.jsonl", "./a", "a//b", "a/", "/", "/a/../b", "a\0b"]
 )
 async def test_refs_that_lead_out_of_the_root_are_refused(store: FileStore, ref: str) -> None:
     with pytest.raises(InvalidSessionId):
-        store.path_of(ref)
+        files_of(store).path_of(ref)
     with pytest.raises(InvalidSessionId):
         await store.acquire([ref], "me")
     with pytest.raises(InvalidSessionId):
@@ -55,9 +62,10 @@ async def test_refs_that_lead_out_of_the_root_are_refused(store: FileStore, ref:
 async def test_a_file_has_one_ref_through_all_symlinks(store: FileStore, root: Path, tmp_path: Path) -> None:
     await (await own(store, "work/a.jsonl")).append(line(1))
     (tmp_path / "link").symlink_to(root / "work")
-    assert store.ref_of(tmp_path / "link" / "a.jsonl") == "work/a.jsonl"
-    assert store.ref_of(tmp_path / "b.jsonl") == str((tmp_path / "b.jsonl").resolve())
-    assert store.path_of("work/a.jsonl") == str(root.resolve() / "work" / "a.jsonl")
+    files = files_of(store)
+    assert files.ref_of(tmp_path / "link" / "a.jsonl") == "work/a.jsonl"
+    assert files.ref_of(tmp_path / "b.jsonl") == str((tmp_path / "b.jsonl").resolve())
+    assert files.path_of("work/a.jsonl") == str(root.resolve() / "work" / "a.jsonl")
 
 
 async def test_a_log_can_be_outside_of_the_root(store: FileStore, tmp_path: Path) -> None:

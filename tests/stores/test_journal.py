@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from treering.events.disk import Disk, OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
 from treering.events.stores.base import Committed, Fenced, InDoubt
+from treering.events.stores.capabilities import Watches
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Segment
 from treering.events.stores.files.locks import Held, PrivateLocks
@@ -254,7 +255,9 @@ async def test_an_append_that_is_being_committed_when_a_watch_begins_is_reported
     async with anyio.create_task_group() as group:
         group.start_soon(writer.append, line(2))
         assert await anyio.to_thread.run_sync(stall.wait)
-        changes = store.watch(["a.jsonl"])
+        watches = store.capability(Watches)
+        assert watches is not None
+        changes = watches.watch(["a.jsonl"])
         assert (await store.open("a.jsonl")).head.seq == 1
         stall.lift()
         with anyio.fail_after(10):

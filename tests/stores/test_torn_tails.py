@@ -18,7 +18,7 @@ from treering.events.dialects.omp import OmpDialect
 from treering.events.dialects.pi.dialect import PiDialect
 from treering.events.entries import Header
 from treering.events.stores.base import TornTail
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import bare, header_of, line, lines, read_all
@@ -72,7 +72,8 @@ LONG = line(4, "x" * 5_000_000)
 async def test_an_owner_repairs_the_tail_is_told_what_it_was_and_appends_after_it(
     store: FileStore, left: bytes, repaired: bytes, tail: tuple[int, int] | None, is_moved: bool, count: int
 ) -> None:
-    root, log = Path(store.root), Path(store.path_of("a.jsonl"))
+    root = Path(store.root)
+    log = root / "a.jsonl"
     log.write_bytes(left)
     if repaired:
         opened = (await store.open("a.jsonl")).head.seq
@@ -168,6 +169,22 @@ async def test_no_power_cut_during_the_repair_loses_a_torn_tail(whole: bytes) ->
         files = left.files()
         kept = files.get(f"/s/{name_of(fragment, len(whole))}") == fragment
         assert files[LOG] in ([whole, whole + fragment] if kept else [whole + fragment])
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+@pytest.mark.parametrize("whole", [WHOLE, b""], ids=["a tail", "a header"])
+async def test_no_power_cut_after_the_repair_loses_what_was_acknowledged(whole: bytes, durability: Durability) -> None:
+    memory = MemoryDisk()
+    put_file(memory, LOG, whole + HEADER[:60])
+    memory.settle()
+    disk = RecordingDisk(memory)
+    writer = await own(FileStore("/s", durability=durability, disk=disk, offload=AtOnce()))
+    await writer.append(line(4))
+    for left in disk.crash_states(since=len(disk.operations)):
+        store = FileStore("/s", durability=durability, disk=left, offload=AtOnce())
+        await own(store)
+        assert left.files()[LOG] == (whole or header_for()) + line(4)
+        await store.aclose()
 
 
 class BusyDisk(WrappedDisk):

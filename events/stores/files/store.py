@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal, TypeAlias, TypeVar, get_args
 from uuid import uuid4
 
@@ -33,21 +33,18 @@ import anyio
 
 from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
-from ...disk import Disk, FileStat, OsDisk, opened
-from ...disk.atomic_files import write_temporary
+from ...disk import Disk, OsDisk, opened
 from ...disk.disk import is_slow_folder
 from ...disk.disk_errors import opening_log, refusing_to_write
-from ...disk.packed import reading_disk, stat_if_exists
-from ...errors import InvalidInput, LogError, SessionLocked, Where
-from ...findings import Finding, Repair
+from ...disk.packed import reading_disk
+from ...errors import InvalidInput, SessionLocked
 from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
-from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref, Stamp
+from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..capabilities import (
     AppendsAtOnce,
     Health,
     KeepsRows,
     Leases,
-    Left,
     LooksAtOnce,
     NamesFiles,
     NamesPlaces,
@@ -62,6 +59,7 @@ from ..capabilities import (
 from ..checks import check_header, check_kind
 from ..search import KeepsSearch
 from .appender import Appender, Pace
+from .changes import Changes
 from .current import Pointers
 from .durability.flushing import ReleasedLogs, Syncer
 from .durability.group_committer import GroupCommitter
@@ -74,12 +72,12 @@ from .log.log import Log
 from .log.records import save_blob
 from .logs import Logs, OpenFiles
 from .logs import open_files_max as default_open_files_max
-from .names import Names, folders_between
+from .names import Names
 from .ownership import Ownership
 from .reading import FilePeek, Reader, read_whole
 from .replacing import WholeLogs
+from .root_folder import RootFolder
 from .row_file import FileRows
-from .watching import Watch
 
 T = TypeVar("T")
 
@@ -93,9 +91,9 @@ JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 """The default size limit of the journal of durability "group"."""
 
 
-_CAPABILITIES = frozenset[object](
-    {Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, TriesWriting, Watches}
-)
+_OF_STORE = frozenset[object]({Leases, LooksAtOnce, Packs, Recovers})
+_OF_FOLDER = frozenset[object]({Health, NamesFiles, NamesPlaces, TriesWriting})
+_OF_CHANGES = frozenset[object]({ScansChanges, Watches})
 
 
 def _fresh_id() -> str:
@@ -183,7 +181,8 @@ class FileStore(Leases):
         self._reader = Reader(logs)
         self._whole = WholeLogs(logs, self._ownership)
         self._listing = Listing(logs, self._replay)
-        self._watch_poll_s = watch_poll_s
+        self._folder = RootFolder(self._disk, self._names)
+        self._changes = Changes(logs, self._listing, watch_poll_s)
         _stores.add(self)
 
     @property
@@ -197,77 +196,24 @@ class FileStore(Leases):
         return self._appender.at_once
 
     def capability(self, kind: Callable[..., T]) -> T | None:
-        """Return what has a capability: this store, or what keeps something under its root; see `Store.capability`."""
+        """Return what has a capability: this store, its folder, or what is kept in that; see `Store.capability`."""
+        if kind in _OF_FOLDER:
+            return offered(self._folder, kind, _OF_FOLDER)
+        if kind in _OF_CHANGES:
+            return offered(self._changes, kind, _OF_CHANGES)
         if kind is KeepsRows:
-            pointers = Pointers(self._disk, self._names, self.look_at)
-            return offered(FileRows(self._disk, self.root, pointers, self.inner_roots), kind, (KeepsRows,))
+            pointers = Pointers(self._disk, self._names, self._changes.look_at)
+            return offered(FileRows(self._disk, self.root, pointers, self._folder.inner_roots), kind, (KeepsRows,))
         if kind is KeepsSearch and isinstance(self._disk, OsDisk):  # SQLite knows no other disk
             from .search import FileSearch  # SQLite is only needed to search
 
-            return offered(FileSearch(self.root, self.inner_roots), kind, (KeepsSearch,))
-        return offered(self, kind, _CAPABILITIES | {AppendsAtOnce} if self.appends_at_once else _CAPABILITIES)
+            return offered(FileSearch(self.root, self._folder.inner_roots), kind, (KeepsSearch,))
+        return offered(self, kind, _OF_STORE | {AppendsAtOnce} if self.appends_at_once else _OF_STORE)
 
     @property
     def open_files(self) -> int:
         """The number of log files that are open now."""
         return len(self._logs.open_files)
-
-    def path_of(self, ref: Ref) -> str:
-        """Return the path of a log's file.
-
-        Raises:
-            InvalidSessionId: The ref leads out of the root, or is not normalized.
-        """
-        return self._names.path_of(ref)
-
-    def ref_of(self, path: str | os.PathLike[str]) -> Ref:
-        """Return the canonical ref of a file, with all links followed."""
-        return self._names.ref_of(os.fspath(path))
-
-    def inner_roots(self, ref: Ref) -> list[tuple[str, Ref]]:
-        """Return the folders between a log and the root, without the root, and the log's name in each. Blocks.
-
-        Such a folder may be the root of another host, whose files may hold a copy of what the session says.
-        """
-        path = self._disk.real_path(self.path_of(ref))
-        if not path.startswith(self.root.rstrip("/") + "/"):
-            return []
-        return [(folder, path[len(folder) + 1 :]) for folder in folders_between(self.root, path)[:-1]]
-
-    def is_outside(self, ref: Ref) -> bool:
-        """Tell whether a log lies outside the root; see `NamesFiles.is_outside`."""
-        return os.path.isabs(ref)
-
-    def check_root(self) -> None:
-        """Refuse a root that cannot hold logs; see `NamesFiles.check_root`.
-
-        Raises:
-            InvalidInput: Something other than a directory has its name, or that of a directory above it.
-        """
-        try:
-            stat = self._disk.stat(self.root)
-        except NotADirectoryError as error:
-            raise InvalidInput(f"the root {self.root} lies below a file: give another directory") from error
-        except OSError:  # missing or inaccessible: the first caller that needs it gets the error
-            return
-        if not stat.is_directory:
-            raise InvalidInput(f"the root {self.root} is not a directory: give the directory of the session files")
-
-    def try_writing(self) -> None:
-        """Try whether the root takes writes; see `TriesWriting`. One that does not exist yet is not created.
-
-        Raises:
-            OSError: It takes none.
-        """
-        if stat_if_exists(self._disk, self.root) is not None:
-            self._disk.unlink(write_temporary(self._disk, f"{self.root}/.written", [b"written"], sync=True))
-
-    def what_is_there(self, ref: Ref) -> str | None:
-        """Return what has the path of a log that cannot be found; see `NamesFiles.what_is_there`."""
-        stat = stat_if_exists(self._disk, self.path_of(ref))
-        if stat is None:
-            return None
-        return "directory" if stat.is_directory else "empty file"
 
     # -- owning
 
@@ -315,7 +261,7 @@ class FileStore(Leases):
 
     def holder(self, ref: Ref) -> str | None:
         """Return who holds a log; see `Leases.holder`."""
-        holder = self._locks.holder(self._disk.real_path(self.path_of(ref)))
+        holder = self._locks.holder(self._disk.real_path(self._names.path_of(ref)))
         return None if holder is None else str(holder)
 
     # -- appending
@@ -355,7 +301,7 @@ class FileStore(Leases):
 
     async def open(self, ref: Ref) -> Opening:
         """Open a log for reading; see `Store.open`."""
-        with opening_log(self.path_of(ref)):
+        with opening_log(self._names.path_of(ref)):
             return await self._reader.open(ref)
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
@@ -369,12 +315,12 @@ class FileStore(Leases):
     def peek(self, ref: Ref) -> FilePeek:
         """Open a log for a single read; see `LooksAtOnce.peek`."""
         self._logs.check_open()
-        return FilePeek(self._disk, ref, self.path_of(ref))
+        return FilePeek(self._disk, ref, self._names.path_of(ref))
 
     def whole(self, ref: Ref) -> Whole | None:
         """Return all of a small log at once; see `LooksAtOnce.whole`."""
         self._logs.check_open()
-        return read_whole(self._disk, self.path_of(ref))
+        return read_whole(self._disk, self._names.path_of(ref))
 
     async def header_block(self, ref: Ref) -> bytes:
         """Return the header block of a log; see `Store.header_block`.
@@ -386,19 +332,10 @@ class FileStore(Leases):
         return await self._offload(self._header_block, ref)
 
     def _header_block(self, ref: Ref) -> bytes:
-        path = self.path_of(ref)
+        path = self._names.path_of(ref)
         disk = reading_disk(self._disk, path) or self._disk
         with opened(disk, path) as fd:
             return read_head(disk, fd, path, disk.fstat(fd).size)[1]
-
-    def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
-        """Find the positions of lines in their file; see `NamesPlaces.places`."""
-        from ...health.lines import places  # only needed to report damage
-
-        try:
-            return places(self.path_of(ref), seqs, disk=self._disk)
-        except (OSError, LogError):
-            return {}
 
     # -- beside a log
 
@@ -487,58 +424,10 @@ class FileStore(Leases):
         self._logs.check_open()
         return await self._offload(self._listing.page, prefix, after, limit)
 
-    def scan(self) -> dict[Ref, Stamp]:
-        """Return the stamps of all logs under the root, those of their packed forms included; see `ScansChanges`."""
-        return {ref: _stamp(stat) for ref, stat in self._listing.scan().items()}
-
-    def look_at(self, ref: Ref) -> Stamp | None:
-        """Return the stamp of a log, or else of its packed form; None if neither exists."""
-        stat = self._listing.look_at(ref)
-        return None if stat is None else _stamp(stat)
-
     def may_be_restored(self, ref: Ref) -> bool:
         """Tell whether there is a journal that may hold what a log's file lacks. Blocks."""
         self._logs.check_open()
-        return self._replay.may_restore(self._disk.real_path(self.path_of(ref)))
-
-    def reads_all(self, ref: Ref) -> bool:
-        """Tell whether a read of a log through this store returns everything that its file holds.
-
-        It does not while an append is in doubt or being flushed, nor if another program left a line without its newline
-        in an owned log. In these cases, the status of the file does not describe what was read.
-        """
-        log = self._logs.owned.get(ref)
-        return log is None or not (log.busy or log.doubt is not None or log.size > log.table.scanned)
-
-    def left(self, ref: Ref) -> Left | None:
-        """Return the state of an owned log after its last write; see `ScansChanges.left`."""
-        log = self._logs.owned.get(ref)
-        return None if log is None or log.busy or log.header is None else Left(log.head.seq, log.size, log.inode)
-
-    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        """Yield the logs whose files or leaf records may have changed since this call; see `Watches.watch`."""
-        self._logs.check_open()
-        paths = {ref: self.path_of(ref) for ref in refs}
-        owned = self._logs.owned
-        unsettled = {ref for ref in refs if ref in owned and owned[ref].busy}
-        return Watch(self._disk, paths, self._watch_poll_s, self._until_settled, unsettled).changes()
-
-    async def _until_settled(self, ref: Ref) -> None:
-        log = self._logs.owned.get(ref)
-        if log is not None and log.busy:  # only once: later appends change the file again, and may never pause
-            await self._logs.until_idle(log)
-
-    def examine(self) -> list[Finding]:
-        """Return what is wrong with the files under the root; see `Health.examine`."""
-        from ...health.doctor import examine  # only needed to look for damage
-
-        return examine(self.root, disk=self._disk) if stat_if_exists(self._disk, self.root) is not None else []
-
-    def repair(self) -> list[Repair]:
-        """Repair the files under the root; see `Health.repair`."""
-        from ...health.repair import repair  # only needed after damage
-
-        return repair(self.root, disk=self._disk) if stat_if_exists(self._disk, self.root) is not None else []
+        return self._replay.may_restore(self._disk.real_path(self._names.path_of(ref)))
 
     # -- closing
 
@@ -566,10 +455,6 @@ class FileStore(Leases):
         self._logs.open_files.close()
         if self._group is not None:
             self._group.journals.leave_to_parent()
-
-
-def _stamp(stat: FileStat) -> Stamp:
-    return Stamp(stat.size, stat.modified_ns, stat.inode)
 
 
 def _leave_all_to_parent() -> None:

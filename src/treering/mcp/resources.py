@@ -11,7 +11,7 @@ from msgspec import Struct
 from ..events.errors import SessionNotFound, TreeringError
 from ..events.redaction import Redaction
 from ..events.stores.base import Cursor
-from ..projections.feed import LeafMove
+from ..projections.feed_events import LeafMove
 from .messages import INVALID_PARAMS, Refused
 from .reach import Reach, Wanted
 from .reading import PathPage, ReadSession, read_path

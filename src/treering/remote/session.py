@@ -41,7 +41,7 @@ from ..events.errors import AppendInDoubt, EntryNotFound, InvalidEntry, NotLive,
 from ..events.index import LogIndex
 from ..events.redaction import Redaction
 from ..events.stores.base import Blob, Cursor
-from ..projections.feed import transient
+from ..projections.feed_events import transient
 from ..wire import Appended, LeafReply, SessionRow
 from .connection import Connection, segment
 from .lines import WireDialect

@@ -33,7 +33,7 @@ from ..events.stores.base import (
     Ref,
 )
 from ..events.stores.capabilities import Watches, offered
-from ..projections.feed import TextPiece, Transient
+from ..projections.feed_events import TextPiece, Transient
 from ..wire import EntryPage, LeafReply, SessionDetail
 from .connection import Connection, segment
 from .events import Event

@@ -10,7 +10,7 @@ from ..actors.session.session import Session
 from ..events.entries import Entry
 from ..events.errors import TreeringError
 from ..events.stores.base import Cursor
-from ..projections.feed import Reset
+from ..projections.feed_events import Reset
 from .service import Service, not_found
 
 

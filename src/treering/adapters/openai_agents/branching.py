@@ -18,7 +18,7 @@ from ...events.providers.responses import items_of, message_of
 from ..hosting import HostOrRoot, to_the_end
 from ..session_index import SessionIndexes
 from .branches import MAIN, RUN, Branches, Node, mark
-from .session import TreeringSession, latest
+from .session import TreeringSession, edits_of_others, latest
 from .turns import PREVIEW_CHARS_MAX, by_turns, texts_of, tool_usage, turn_row, when
 from .usage import sum_of, usage_data, usage_of
 
@@ -115,7 +115,8 @@ class TreeringAdvancedSession(TreeringSession):
             *kept, item = items_of(shown[-1].message)
             entry = await session.entry(shown[-1].entry_id)
             above = None if entry is None else entry.parent_id
-            await _append(branches, [mark(branch), *map(message_of, kept)], above)
+            edits = await edits_of_others(session, shown[-1].entry_id, tip)
+            await _append(branches, [mark(branch), *map(message_of, kept), *edits], above)
             return cast("TResponseInputItem", item)
 
         return await self._writing(pop)

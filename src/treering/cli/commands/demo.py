@@ -25,7 +25,7 @@ from ...actors.session.session import Session
 from ...events.content import tool_use
 from ...events.errors import ExtraMissing, InvalidInput
 from ...events.health.doctor import examine
-from ...projections.feed import Reset
+from ...projections.feed_events import Reset
 from ..descriptions import preview_of, role_of, short
 from ..output import echo_lines, run
 from .demo_worker import SESSION, TORN, story_clock, story_ids

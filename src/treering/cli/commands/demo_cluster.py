@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ...events.errors import Unavailable
 from ...events.texts import counted
-from ...projections.feed import Reset
+from ...projections.feed_events import Reset
 from ...remote import RemoteHost
 from ...stores.postgres.local_server import LocalServer
 from ...stores.postgres.store import PostgresStore

@@ -13,7 +13,7 @@ import msgspec
 
 from ...actors.session.session import Session
 from ...events.entries import Entry, OpaqueEntry
-from ...projections.feed import Reset
+from ...projections.feed_events import Reset
 from ...projections.labels import LabelledEntry
 from ...projections.labels import labels as labels_of
 from ..descriptions import LABEL_CHARS_MAX, line_of, preview_of, role_of, short

@@ -17,7 +17,7 @@ from ...events.content import plain_text
 from ...events.entries import Entry, Message, MessageEntry, OpaqueEntry
 from ...events.errors import SessionNotFound, TreeringError
 from ...events.kinds import Kind
-from ...projections.feed import LeafMove, Reset, TextPiece, Transient
+from ...projections.feed_events import LeafMove, Reset, TextPiece, Transient
 from ...projections.session_state import SessionState
 from ..event_stream import Bye, Push
 from ..http.wire import encode, entry_raw, one_line

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ...events.entries import Entry
 from ...events.stores.base import Cursor
-from ...projections.feed import LeafMove, Transient
+from ...projections.feed_events import LeafMove, Transient
 from .wire import encode, entry_json, one_line
 
 

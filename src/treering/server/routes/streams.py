@@ -17,7 +17,7 @@ from ...actors.session.session import Session
 from ...events.entries import Entry
 from ...events.errors import SessionNotFound, TreeringError
 from ...events.stores.base import Cursor
-from ...projections.feed import LeafMove, Reset, Transient
+from ...projections.feed_events import LeafMove, Reset, Transient
 from ...projections.session_state import SessionState
 from ...projections.views import Snapshot
 from ..event_stream import GONE, Bye, EventStream, Push

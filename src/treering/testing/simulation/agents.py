@@ -26,7 +26,7 @@ from ...events.errors import (
     TreeringError,
 )
 from ...events.stores.base import Cursor
-from ...projections.feed import Reset
+from ...projections.feed_events import Reset
 from ..disks.faulty import ERRORS
 from .checks import Broken, CommandRecord, Fate, tokens_of
 from .world import World
