@@ -133,15 +133,18 @@ class TreeringHistoryProvider(HistoryProvider):
         stored = await self._stored.made(host, key)
         session = stored.session
         async with stored.lock:
+            await stored.catch_up()
             while True:
-                await stored.refresh()
                 leaf = session.leaf_id
                 fresh = _new(await stored.identities(), messages)
+                if not fresh:
+                    return
                 try:
-                    if fresh:
-                        await session.append_many([message_of(each) for each in fresh], expected_leaf=leaf)
+                    ids = await session.append_many([message_of(each) for each in fresh], expected_leaf=leaf)
                 except LeafMoved:  # something else was appended, perhaps the same messages
+                    await stored.refresh()
                     continue
+                stored.note(ids, fresh)
                 return
 
 
@@ -160,6 +163,11 @@ class _Stored(SessionIndex):
                 self._identities[entry.id] = _digest(data)
         elif isinstance(entry, (CompactionEntry, ContextEditEntry)):
             self._is_edited = True
+
+    def note(self, ids: Sequence[str], messages: Sequence[Data]) -> None:
+        """Take messages that were just appended."""
+        self._identities.update((entry_id, _digest(each)) for entry_id, each in zip(ids, messages, strict=True))
+        self.skip(len(ids))
 
     async def identities(self) -> list[bytes]:
         """Return what tells the messages of the context apart, oldest first."""
