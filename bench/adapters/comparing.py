@@ -83,7 +83,7 @@ class Pair(Struct, frozen=True):
     """
 
     framework: str
-    releases: Sequence[str]
+    releases: list[str]
     theirs: str
     ours: str
     their_durability: str
@@ -132,7 +132,7 @@ def compare(
         if why is not None:
             absent[ours.framework] = why
             continue
-        about = (theirs.requirements, theirs.name, ours.name, theirs.durability, ours.durability, rounds)
+        about = ([*theirs.requirements], theirs.name, ours.name, theirs.durability, ours.durability, rounds)
         pair = Pair(ours.framework, *about)
         for job in sizes:
             try:

@@ -71,10 +71,13 @@ async def _converse(side: Side, job: Conversations, folder: Path) -> Sample:
     appended, loaded = Sample(job.sessions * job.messages), Sample(job.sessions)
     in_turn = anyio.CapacityLimiter(side.at_once_max or job.sessions)
 
-    async def append(number: int) -> None:
-        for _ in range(job.messages):
-            async with in_turn:
-                await store.append(number)
+    locks = [anyio.Lock() for _ in conversations]
+
+    async def append(number: int, count: int) -> None:
+        async with locks[number]:  # a conversation goes on when what was said before is kept
+            for _ in range(count):
+                async with in_turn:
+                    await store.append(number)
 
     before = open_descriptors()
     async with side.opened(folder) as store:
@@ -82,10 +85,10 @@ async def _converse(side: Side, job: Conversations, folder: Path) -> Sample:
             await store.append(number)
         async with _ticker() as delays_s:
             with timed(appended):
-                await asyncio.gather(*(append(number) for number in conversations))
+                await asyncio.gather(*(append(number, job.messages) for number in conversations))
         async with _ticker() as paced_s, anyio.create_task_group() as group:
             for at in range(job.paced):
-                group.start_soon(store.append, at % job.sessions)
+                group.start_soon(append, at % job.sessions, 1)
                 await asyncio.sleep(PACE_S)
         descriptors = open_descriptors() - before
     messages = [1 + job.messages + len(range(number, job.paced, job.sessions)) for number in conversations]

@@ -9,20 +9,19 @@ from typing import Any, TypeVar
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session
 from ...events.entries import CompactionEntry, ContextEditEntry, Entry, MessageEntry
-from ...events.errors import ExtraMissing, LeafMoved
+from ...events.errors import LeafMoved
 from ...events.json_values import json_object, raw_object
 from ..hosting import Hosting, HostOrRoot
 from ..session_index import SessionIndex, SessionIndexes
+from ..versions import AGENT_FRAMEWORK
 from .messages import Data, data_of, has_id, identity_of, message_of
 
 try:
     from agent_framework import HistoryProvider, Message
-except ModuleNotFoundError as error:
-    if error.name != "agent_framework":
-        raise
-    raise ExtraMissing(
-        "a history needs Microsoft's Agent Framework: pip install 'treering[agent-framework]'"
-    ) from error
+except ImportError as error:
+    raise AGENT_FRAMEWORK.missing(error, "a history needs Microsoft's Agent Framework") from error
+
+AGENT_FRAMEWORK.check()
 
 T = TypeVar("T")
 
