@@ -51,10 +51,12 @@ TRIED = {
     "agent-framework-core": Tried(
         ("agent-framework-core==1.22.0", "openai"), ("agent-framework-core", "openai"), ("test_agent_framework.py",)
     ),
+    "pydantic-ai-slim": Tried(("pydantic-ai-slim==2.0.0",), ("pydantic-ai-slim",), ("test_pydantic_ai.py",)),
 }
 PROVES = {
     "google-adk": ("A-12", "A-13", "A-14", "A-15"),
     "agent-framework-core": ("A-19", "A-20"),
+    "pydantic-ai-slim": ("A-21",),
 }
 """The rows of adapters whose tests run nowhere else: their frameworks do not go together with the others."""
 
@@ -64,6 +66,7 @@ ADAPTERS = {
     "claude-agent-sdk": "claude_agent_sdk",
     "google-adk": "adk",
     "agent-framework-core": "agent_framework",
+    "pydantic-ai-slim": "pydantic_ai",
 }
 RELEASES = ("oldest", "newest")
 

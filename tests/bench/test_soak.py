@@ -18,7 +18,7 @@ from treering import SessionHost
 
 pytest.importorskip("rich")
 ROOT = Path(__file__).resolve().parents[2]
-TINY = ("--agents", "6", "--hours", "4", "--speed", "10000", "--think", "600")
+TINY = ("--agents", "6", "--hours", "4", "--speed", "10000", "--think", "600", "--least", "1")
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,8 @@ def test_a_tiny_soak_performs_every_operation_and_finds_every_entry(tiny_soak: t
     result: dict[str, Any] = json.loads((tiny_soak[1] / "soak.json").read_text())
 
     done = result["did"]
-    assert all(
-        done[what] for what in ("turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries")
-    )
+    assert done.keys() == {"turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries"}
+    assert min(done.values()) >= 1
     assert result["checked"] == {"entries": result["entries"], "replayed": 6, "lost": []}
     last = result["samples"][-1]
     assert last["passivations"] > 0

@@ -94,7 +94,7 @@ async def test_sessions_are_exported_to_it(tmp_path: Path) -> None:
 def test_it_is_listed_with_ours(tmp_path: Path) -> None:
     assert format_names()[-1] == "diary"
     assert export_names()[-1] == "diary"
-    assert table().splitlines()[-1] == "| Diary | `diary` | `~/diary` | `<day>.diary`, one thought per line. | yes |"
+    assert table().splitlines()[-1] == "| Diary | `diary` | `~/diary` | `<day>.diary`, one thought per line. |  | yes |"
     for command in (import_, export):
         help = CliRunner().invoke(command, ["--help"]).output
         assert "diary" in help

@@ -81,7 +81,7 @@ async def speaking(port: int, certificate: tuple[Path, Path], **headers: str) ->
             try:
                 await http.get("/", headers={"host": NAME})
                 break
-            except httpx2.ConnectError:  # it is about to listen
+            except httpx2.TransportError:  # it is about to listen, or the machine too busy to greet in time
                 await anyio.sleep(0.01)
         yield http
 

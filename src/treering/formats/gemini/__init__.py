@@ -76,6 +76,8 @@ class GeminiFormat(Format):
     name = NAME
     title = "Gemini CLI"
     home = "~/.gemini/tmp"
+    checked = "the program, 0.61.0"
+    moved_by = ("GEMINI_CLI_HOME", "~")
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a Gemini CLI session or a conversation saved in Gemini CLI."""

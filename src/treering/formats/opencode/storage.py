@@ -45,10 +45,13 @@ _MESSAGE_FIELDS = frozenset({"info", "parts"})
 _LOG, _JOURNAL = "-wal", "-journal"
 _LOG_HEAD = 32  # rewritten when the log restarts
 _TRIES = 5
+_LAST = 8  # messages at the end of a session that a list is made from
 _State: TypeAlias = tuple[tuple[int, int], tuple[int, int], bytes]
 
 HEAD = b"SQLite format 3\0"
 """The first bytes of a database."""
+
+_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? {}"
 
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # decoding the column names can fail as well
 _TABLES = frozenset({"session", "message", "part"})
@@ -100,13 +103,16 @@ class InTree:
         messages, parts = self._root / "message", self._root / "part"
         self._report_missing(messages, "messages", notes)
         any_message = False
-        for info in _values(messages / _folder_name(session), notes):
+        for info in self._infos(messages / _folder_name(session), notes):
             if not any_message:
                 any_message = True
                 self._report_missing(parts, "parts of its messages", notes)
             message = as_text(info.get("id"))
             folder = parts / _folder_name(session) if self._is_first else parts
             yield Record(info, list(_values(folder / _folder_name(message), notes)) if message else [])
+
+    def _infos(self, folder: Path, notes: Notes) -> Iterator[Object]:
+        return _values(folder, notes)
 
     def _report_missing(self, folder: Path, content: str, notes: Notes) -> None:
         if not folder.is_dir():
@@ -115,6 +121,13 @@ class InTree:
                 "error",
                 f"the folder {folder} with the {content} is missing: the session is read without them",
             )
+
+
+class EndsInTree(InTree):
+    """A session in the tree of which only the first message and the last ones are read."""
+
+    def _infos(self, folder: Path, notes: Notes) -> Iterator[Object]:
+        return _values(folder, notes, ends_only=True)
 
 
 def is_tree(folder: Path) -> bool:
@@ -137,13 +150,15 @@ def _folder_name(name: str) -> str:
     return name.replace("/", "_").replace("\0", "_") if name not in (".", "..") else "_"
 
 
-def _values(folder: Path, notes: Notes) -> Iterator[Object]:
-    """Yield the objects in the files of a folder, ordered by file name."""
+def _values(folder: Path, notes: Notes, *, ends_only: bool = False) -> Iterator[Object]:
+    """Yield the objects in the files of a folder, ordered by file name; all, or the first and the last ones."""
     try:
         paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     except OSError as error:
         notes.add("damaged", "error", f"the files of {folder.name[:40]!r} are left out: {error.strerror}")
         return
+    if ends_only and len(paths) > _LAST:
+        paths = [paths[0], *paths[-_LAST:]]
     for path in paths:
         try:
             value, problem = decoded(path.read_bytes()), "is not a JSON object"
@@ -296,12 +311,13 @@ class InDatabase:
         Raises:
             sqlite3.OperationalError: The database changed during reading, so the messages may be inconsistent.
         """
-        session = self._row.get("id")
-        messages = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
         parts = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
-        for message_id, info in self._values(messages, session, notes):
+        for message_id, info in self._messages(self._row.get("id"), notes):
             yield Record(info, [part for _, part in self._values(parts, message_id, notes)])
         self._database.check()
+
+    def _messages(self, session: JSON, notes: Notes) -> Iterator[tuple[str, Object]]:
+        return self._values(_MESSAGES.format("ORDER BY time_created, id"), session, notes)
 
     def _values(self, query: str, key: JSON, notes: Notes) -> Iterator[tuple[str, Object]]:
         try:
@@ -317,6 +333,17 @@ class InDatabase:
                 yield str(row_id), {"id": str(row_id), **value}
 
 
+class EndsInDatabase(InDatabase):
+    """A session in the database of which only the first message and the last ones are read."""
+
+    def _messages(self, session: JSON, notes: Notes) -> Iterator[tuple[str, Object]]:
+        first = _MESSAGES.format("ORDER BY time_created, id LIMIT 1")
+        last = _MESSAGES.format(f"ORDER BY time_created DESC, id DESC LIMIT {_LAST}")
+        found = dict(self._values(first, session, notes))
+        found.update(reversed([*self._values(last, session, notes)]))
+        yield from found.items()
+
+
 def is_database(path: Path) -> bool:
     """Return whether a database has the tables of opencode."""
     try:
@@ -330,12 +357,16 @@ def is_database(path: Path) -> bool:
         return False
 
 
-def in_database(path: Path, read: Callable[[InDatabase], ForeignSession]) -> Iterator[ForeignSession]:
+def in_database(
+    path: Path, read: Callable[[InDatabase], ForeignSession], *, ends_since_ms: int | None = None
+) -> Iterator[ForeignSession]:
     """Read the sessions of a database one after another, without modifying it; see `read_each`.
 
     Args:
         path: The database.
         read: Reads a session with all of its records, or raises `ForeignFormatError`.
+        ends_since_ms: Read only how sessions begin and end, and only those that changed from this time on; None for all
+            of all sessions.
 
     Raises:
         ForeignFormatError: The database lacks opencode's tables, is damaged, or changed during reading, or none of its
@@ -349,13 +380,21 @@ def in_database(path: Path, read: Callable[[InDatabase], ForeignSession]) -> Ite
                 raise ForeignFormatError("the database holds no opencode sessions", where=Where(str(path)))
             cursor = connection.execute("SELECT * FROM session ORDER BY time_created, id")
             columns = [column[0] for column in cursor.description]
-            rows = cursor.fetchall()
+            rows = [_json_values(columns, row) for row in cursor.fetchall()]
             database.check()
+            if ends_since_ms is not None:
+                rows = [row for row in rows if _changed_from(row, ends_since_ms)]
             if rows:
-                sessions = (InDatabase(path, database, _json_values(columns, row)) for row in rows)
+                kind = InDatabase if ends_since_ms is None else EndsInDatabase
+                sessions = (kind(path, database, row) for row in rows)
                 yield from read_each(repeat(path, len(rows)), lambda _: read(next(sessions)), "")
     except _DAMAGE as error:
         raise ForeignFormatError(f"the database cannot be read: {error}", where=Where(str(path))) from error
+
+
+def _changed_from(row: Object, time_ms: int) -> bool:
+    changed = row.get("time_updated")
+    return not isinstance(changed, (int, float)) or changed >= time_ms
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
