@@ -48,13 +48,15 @@ class Machine:
         self.opencode = home / "data" / "opencode"
         self.pi = home / ".pi" / "agent" / "sessions" / "--work-rings--"
         self.omp = home / ".omp" / "agent" / "sessions" / "--work-rings--"
+        self.qwen = home / "qwen" / "projects" / "-work-bakery"
         self.environ = {
+            "QWEN_RUNTIME_DIR": str(home / "qwen"),
             "HOME": str(home),
             "CLAUDE_CONFIG_DIR": str(home / "claude config"),
             "GEMINI_CLI_HOME": str(home / "gemini"),
             "XDG_DATA_HOME": str(home / "data"),
         }
-        for folder in (self.claude, self.codex, self.gemini, self.opencode, self.pi):
+        for folder in (self.claude, self.codex, self.gemini, self.opencode, self.pi, self.qwen / "chats"):
             folder.mkdir(parents=True)
 
     @property
@@ -78,6 +80,11 @@ class Machine:
         delegating = DATA / "claude_code" / "delegating"
         shutil.copytree(delegating, self.claude / delegating.name)
         shutil.copy(delegating.with_suffix(".jsonl"), self.claude)
+
+    def fill_qwen(self) -> None:
+        """Put the sample of Qwen Code where it keeps its own, beside files of another kind."""
+        shutil.copy(DATA / "qwen" / "qwen.jsonl", self.qwen / "chats")
+        (self.qwen / "meta.json").write_bytes(b'{"version":1}')
 
     def state(self) -> dict[str, tuple[bytes, int]]:
         """All files, what is in them, and when they were modified."""

@@ -21,6 +21,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 RINGS = "0195f0a0-0000-7000-8000-0000000000a3"
+BREAD = "f11b4c80-ee30-440f-8935-6ef017c91e41"
 OVEN = "01999999-0000-7000-8000-000000000001"
 
 
@@ -65,6 +66,7 @@ def line_of(row: ProgramSession | None) -> str:
 
 async def test_sessions_of_all_programs_are_found_where_each_keeps_them(machine: Machine) -> None:
     machine.fill()
+    machine.fill_qwen()
     before = machine.state()
     sessions = ProgramSessions(machine.environ)
     told = await started(sessions)
@@ -82,6 +84,7 @@ async def test_sessions_of_all_programs_are_found_where_each_keeps_them(machine:
         ("opencode", "ses_1"): ("Baking", "/work/bakery", "idle"),
         ("opencode", "ses_2"): ("Empty", "/work/bakery", "idle"),
         ("pi", RINGS): ("Rings", "/work/rings", "idle"),
+        ("qwen", BREAD): ("What is in the bread? See @bread.md", "/work/bakery", "error"),
     }
     assert {change.key for change in told} == rows.keys()
     assert machine.state() == before

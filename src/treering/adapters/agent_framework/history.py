@@ -11,10 +11,10 @@ from ...actors.session.session import Session
 from ...events.entries import CompactionEntry, ContextEditEntry, Entry, MessageEntry
 from ...events.errors import LeafMoved
 from ...events.json_values import json_object, raw_object
+from ...formats.agent_framework.messages import Data, data_of, has_id, identity_of, message_of
 from ..hosting import Hosting, HostOrRoot
 from ..session_index import SessionIndex, SessionIndexes
 from ..versions import AGENT_FRAMEWORK
-from .messages import Data, data_of, has_id, identity_of, message_of
 
 try:
     from agent_framework import HistoryProvider, Message
