@@ -52,11 +52,15 @@ TRIED = {
         ("agent-framework-core==1.22.0", "openai"), ("agent-framework-core", "openai"), ("test_agent_framework.py",)
     ),
     "pydantic-ai-slim": Tried(("pydantic-ai-slim==2.0.0",), ("pydantic-ai-slim",), ("test_pydantic_ai.py",)),
+    "strands-agents": Tried(
+        ("strands-agents==1.20.0",), ("strands-agents",), ("test_strands.py", "test_strands_agents.py")
+    ),
 }
 PROVES = {
     "google-adk": ("A-12", "A-13", "A-14", "A-15"),
     "agent-framework-core": ("A-19", "A-20"),
     "pydantic-ai-slim": ("A-21",),
+    "strands-agents": ("A-22",),
 }
 """The rows of adapters whose tests run nowhere else: their frameworks do not go together with the others."""
 
@@ -67,6 +71,7 @@ ADAPTERS = {
     "google-adk": "adk",
     "agent-framework-core": "agent_framework",
     "pydantic-ai-slim": "pydantic_ai",
+    "strands-agents": "strands",
 }
 RELEASES = ("oldest", "newest")
 
@@ -116,7 +121,8 @@ def test_an_adapter_with_a_release(package: str, which: str) -> None:
 
 def run(python: Path, *arguments: str) -> tuple[int, int]:
     """Run tests, and return how many passed, and how many were skipped."""
-    options = ("-q", "-p", "no:cacheprovider", "-o", "filterwarnings=default")  # old releases warn of new Pythons
+    options = ["-q", "-p", "no:cacheprovider", "-m", "interop or not interop"]
+    options += ["-o", "filterwarnings=default"]  # old releases warn of new Pythons
     done = subprocess.run(
         [str(python), "-m", "pytest", *options, *arguments],
         cwd=PROJECT,
