@@ -32,6 +32,7 @@ _OURS = {
     "codex": "codex:CodexFormat",
     "qwen": "qwen:QwenFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
+    "cline": "cline:ClineFormat",
     "copilot": "copilot:CopilotFormat",
     "kimi": "kimi:KimiFormat",
     "gemini": "gemini:GeminiFormat",
