@@ -99,17 +99,6 @@ def test_the_tests_of_the_session_with_branches(agents_sdk: Path) -> None:
     )
 
 
-HARNESS = {"lowest": "pydantic-ai-harness==0.52.0", "newest": "pydantic-ai-harness==0.62.0"}
-
-
-@pytest.mark.parametrize("release", HARNESS)
-def test_the_harness_of_pydantic_ai(release: str) -> None:
-    python = environment(f"pydantic-ai-harness-{release}", HARNESS[release], *FOR_OUR_TESTS)
-    passed, failed = run(python, PROJECT, None, *LENIENT, "tests/adapters/test_pydantic_ai_steps.py")
-    assert failed == 0
-    assert passed >= 5
-
-
 STRANDS = ("strands-agents==1.62.0", "8732c87f9c1ceb6ef4c5c4bd6d96b4cdf1bbfde095f1537ec2ac6fddb8d5a066")
 
 

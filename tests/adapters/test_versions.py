@@ -17,7 +17,6 @@ import pytest
 from treering.adapters.versions import FRAMEWORKS, PYDANTIC_AI_HARNESS, Releases
 
 from .environments import PROJECT, environment, lenient
-from .test_upstream import HARNESS
 
 FOR_OUR_TESTS = (
     *("anyio>=4.11", "pytest>=8.3", "pytest-anyio", "pytest-timeout>=2.3"),
@@ -75,6 +74,8 @@ ADAPTERS = {
     "strands-agents": "strands",
 }
 RELEASES = ("oldest", "newest")
+HARNESS = {"oldest": "pydantic-ai-harness==0.52.0", "newest": "pydantic-ai-harness"}
+"""It wants a release of its own of pydantic-ai, whose adapter is tried with others."""
 
 
 def turns(number: int) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -142,7 +143,17 @@ def test_the_bound_of_the_harness_is_the_one_that_is_installed() -> None:
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     known = PYDANTIC_AI_HARNESS
     assert extras[known.extra] == [f"{known.package}>={known.oldest}"]
-    assert {"lowest": f"{known.package}=={known.oldest}", "newest": f"{known.package}=={known.newest}"} == HARNESS
+    assert HARNESS["oldest"] == f"{known.package}=={known.oldest}"
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("which", RELEASES)
+def test_the_steps_of_pydantic_ais_harness(which: str) -> None:
+    newest = which == "newest"
+    name = f"pydantic-ai-harness-{which}"
+    python = environment(name, HARNESS[which], *FOR_OUR_TESTS, extras="[remote,server]", newest=newest)
+    assert run(python, str(Path(__file__).with_name("test_pydantic_ai_steps.py"))) == (5, 0)
 
 
 @pytest.mark.parametrize("releases", FRAMEWORKS, ids=lambda each: each.package)
