@@ -72,7 +72,7 @@ def test_a_history_that_is_cut_is_read_up_to_there(tmp_path: Path, read_sessions
         for torn in (b"", following[:-1] or b"#"):
             path.write_bytes(start + torn)
             if b"####" not in start:
-                with pytest.raises(ForeignFormatError, match="no prompt|not a session"):
+                with pytest.raises(ForeignFormatError, match=r"no prompt|not a session"):
                     read_sessions(path)
                 continue
             cut = read_sessions(path)

@@ -107,7 +107,7 @@ def _read(path: Path) -> Iterator[ForeignSession]:
     folder, found, earlier = str(path.parent.resolve()), False, Counter[str]()
     for run in _runs(path):
         earlier[run.started] += 1
-        if not any(line.startswith(f"{_ASKED} ") for _, _, line in run.lines):
+        if not any(_kind_of(line)[0] == _ASKED for _, _, line in run.lines):
             continue  # nobody asked for anything
         found = True
         header = Header(
