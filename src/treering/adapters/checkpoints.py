@@ -251,8 +251,9 @@ class Thread(CustomIndex):
             options["aside"] = True
         custom = Custom(CHECKPOINT, Raw(msgspec.json.encode(record)))
         ids = await self.session.append_many([*payloads, custom], **options)
-        self._note(ids[-1], custom)
+        self._place(ids[-1], record)
         self._keep(ids[-1], record)
+        self.skip(len(ids))
 
     async def put_writes(self, written: Written) -> None:
         """Append what a task wrote after a checkpoint; a place below zero replaces what is there, others keep it."""
@@ -265,6 +266,7 @@ class Thread(CustomIndex):
         options: AppendOptions = {} if place is None else {"below": place.entry_id, "aside": True}
         (entry_id,) = await self.session.append_many([custom], **options)
         self._note(entry_id, custom)
+        self.skip(1)
 
     async def hide(self, places: Sequence[Place]) -> None:
         """Show checkpoints no more; what others are made of stays in the session."""
@@ -275,6 +277,7 @@ class Thread(CustomIndex):
             options: AppendOptions = {} if below is None else {"below": below, "aside": True}
             (entry_id,) = await self.session.append_many([custom], **options)
             self._note(entry_id, custom)
+            self.skip(1)
 
     async def append_all(self, source: Session) -> None:
         """Append the entries of another session, each below the copy of its parent."""
@@ -298,10 +301,7 @@ class Thread(CustomIndex):
         assert raw is not None  # only those are noted
         match custom.custom_type:
             case "langgraph.checkpoint":
-                record = msgspec.json.decode(raw, type=Record)
-                key = record.namespace, record.id
-                self._places[key] = Place(*key, record.parent, entry_id, record.run_id)
-                self._hidden.discard(key)
+                self._place(entry_id, msgspec.json.decode(raw, type=Record))
             case "langgraph.writes":
                 written = msgspec.json.decode(raw, type=Written)
                 known = self._writes.setdefault((written.namespace, written.id), {})
@@ -317,6 +317,11 @@ class Thread(CustomIndex):
                     self._writes.pop(key, None)
             case _:
                 pass
+
+    def _place(self, entry_id: str, record: Record) -> None:
+        key = record.namespace, record.id
+        self._places[key] = Place(*key, record.parent, entry_id, record.run_id)
+        self._hidden.discard(key)
 
     def _keep(self, entry_id: str, record: Record) -> None:
         self._records[entry_id] = record
