@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 
@@ -13,7 +14,7 @@ from treering.entries import plain_text
 from treering.errors import AppendFailed, AppendInDoubt, TreeringError
 from treering.events.errors import StoreUnavailable
 
-PAUSE_S = 0.002
+PAUSE_S = 0.01
 """How long a client waits before it repeats what failed."""
 
 PASSING = (AppendFailed, AppendInDoubt, StoreUnavailable)
@@ -77,10 +78,11 @@ class Load:
         while any(len(self.acknowledged[name]) < least for name, least in goal.items()):
             await self._changed.wait()
 
-    async def trouble(self) -> None:
-        """Wait until a client is told of a failure."""
-        before = self.told.total()
-        while self.told.total() == before:
+    async def trouble(self, kind: type[TreeringError] | None = None) -> None:
+        """Wait until a client is told of a failure, or of one of this kind."""
+        told = self.told.total if kind is None else partial(self.told.__getitem__, kind)
+        before = told()
+        while told() == before:
             await self._changed.wait()
 
 

@@ -33,7 +33,7 @@ LEASE_S = 1.0
 AFTER_S = 0.2
 """How long clients go on after a fault."""
 
-THINKS_S = 0.03
+THINKS_S = 0.06
 """How long a client waits between its calls at most. So many clients without a break would measure the machine."""
 
 ANSWER_S = 0.4
