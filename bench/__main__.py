@@ -39,6 +39,7 @@ class SoakArguments(TypedDict):
     speed: float
     think_s: float
     seed: int
+    least: int
     trace: bool
 
 
@@ -117,6 +118,9 @@ def run(
     "--think", "think_s", type=POSITIVE, default=600.0, show_default=True, help="Mean virtual seconds between turns."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Determines what the agents do.")
+@click.option(
+    "--least", type=click.IntRange(min=0), default=0, help="How often each action is performed, however long it takes."
+)
 @click.option("--trace", is_flag=True, help="Trace allocations, which makes everything slower.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the result as JSON to a file.")

@@ -21,7 +21,7 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from .report import Machine, describe_machine
-from .soak_agents import Agent, VirtualTime, follow
+from .soak_agents import ACTIONS, Agent, VirtualTime, follow
 from .soak_check import Checked, check_logs
 from .watching import Histogram, Memory, Pauses, count_tracked_objects, memory, pauses, tick
 from .workspace import Workspace
@@ -47,6 +47,7 @@ class SoakOptions(Struct, frozen=True, kw_only=True):
         speed: Virtual seconds per real second.
         think_s: How long an agent thinks between two turns, on average, in virtual seconds.
         seed: Determines what the agents do.
+        least: How often each kind of action is performed at least, however long that takes a busy machine.
         trace: Trace allocations, which costs time and memory.
     """
 
@@ -55,6 +56,7 @@ class SoakOptions(Struct, frozen=True, kw_only=True):
     speed: float = 144.0
     think_s: float = 600.0
     seed: int = 1
+    least: int = 0
     trace: bool = False
 
 
@@ -142,7 +144,7 @@ class _Soak:
         from treering import Limits, SessionHost
 
         options = self._options
-        clock = VirtualTime(options.speed, options.hours * 3600)
+        clock = VirtualTime(options.speed, options.hours * 3600, self._is_done)
         limits = Limits(idle_after_s=_IDLE_AFTER_S / options.speed, live_max=max(1, options.agents * 3 // 4))
         delays = Histogram()
         _exclude_from_collection()  # the imported modules
@@ -173,6 +175,9 @@ class _Soak:
             checked=await check_logs(self._root, acknowledged),
             samples=self._samples,
         )
+
+    def _is_done(self) -> bool:
+        return all(self._did[action] >= self._options.least for action in ACTIONS)
 
     async def _run_agents(self, host: SessionHost, clock: VirtualTime, delays: Histogram) -> None:
         options = self._options

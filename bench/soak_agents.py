@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 from time import monotonic
@@ -25,6 +25,10 @@ _SUMMARY = "Files were read and changed one after the other, and each was checke
 _COMPACT_EVERY = 8
 _KEEP_TOKENS = 2_000
 _STAY_S = 1_800.0
+_MORE_S = 60.0
+
+ACTIONS = ("turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries")
+"""What agents and followers do."""
 
 
 class VirtualTime:
@@ -33,11 +37,13 @@ class VirtualTime:
     Args:
         speed: Virtual seconds per real second.
         seconds: The length of the run, in virtual seconds.
+        is_done: Whether the run may end; it goes on until it may.
     """
 
-    def __init__(self, speed: float, seconds: float) -> None:
+    def __init__(self, speed: float, seconds: float, is_done: Callable[[], bool]) -> None:
         self._speed = speed
         self._seconds = seconds
+        self._is_done = is_done
         self._began = monotonic()
 
     def __call__(self) -> datetime:
@@ -51,8 +57,8 @@ class VirtualTime:
 
     @property
     def remaining_s(self) -> float:
-        """The virtual seconds until the end of the run."""
-        return max(0.0, self._seconds - self.passed_s)
+        """The virtual seconds until the end of the run, as far as it is known."""
+        return max(0.0 if self._is_done() else _MORE_S, self._seconds - self.passed_s)
 
     def to_real(self, seconds: float) -> float:
         """Convert virtual seconds to real ones; at most up to the end of the run."""

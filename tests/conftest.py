@@ -37,7 +37,7 @@ settings.load_profile("here")
 FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed", "lines lost")
 _tally = pytest.StashKey[Counter[str]]()
 
-WAITS_AT_MOST_S = float(os.environ.get("TREERING_TEST_WAITS_AT_MOST_S", "60"))
+WAITS_AT_MOST_S = float(os.environ.get("TREERING_TEST_WAITS_AT_MOST_S", "240"))
 """After so long, an async test that still waits for something fails where it waits, and is cleaned up as usual."""
 # The shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

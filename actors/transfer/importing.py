@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
-"""The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
+"""The errors that fail one session of several and no other; a full disk, or a closed host, fails the whole import."""
 
 
 async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
@@ -72,11 +72,11 @@ async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: 
         try:
             reports.append(await _import_one(core, finder, found))
         except _OF_ONE_SESSION as error:
-            if not walk.is_folder:
-                raise
             walk.failed.append((found.path, error))
-    if walk.is_folder and not reports:
+    if not reports and walk.is_folder:
         raise walk.nothing()
+    if not reports and walk.failed:
+        raise walk.failed[0][1]
     reports.unknown = walk.unknown
     reports.unknown_paths = tuple(map(str, walk.unknown_paths))
     reports.failed = tuple(unreadable(error, each) for each, error in walk.failed)

@@ -13,6 +13,8 @@ ADAPTERS = {
     "claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
+    "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
+    "strands": ("strands", "strands"),
 }
 
 

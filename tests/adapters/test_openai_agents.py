@@ -169,6 +169,19 @@ async def test_what_is_popped_and_cleared_stays_in_the_tree(root: str) -> None:
     assert texts == ["one", "two", "three", "two"]
 
 
+async def test_a_pop_takes_back_the_message_and_not_what_an_edit_made_of_another(root: str) -> None:
+    async with SessionHost(root) as host:
+        session = TreeringSession("edited", host)
+        first, second = ({"role": "user", "content": word} for word in ("a secret", "two"))
+        await added(session, first, second)
+        below = await host.get_or_create("edited")
+        first_id, second_id = below.path()
+        await below.append_context_edit(second_id, "2")
+        await below.append_context_edit(first_id, "redacted")
+        assert await session.pop_item() is not None
+        assert [plain_text(each.content) for each in (await below.context()).messages] == ["redacted"]
+
+
 async def _all_texts(host: SessionHost) -> list[str]:
     return [plain_text(each.content) for each in await (await host.get_or_create("pops")).all_messages()]
 

@@ -102,6 +102,21 @@ def test_the_tests_of_the_session_with_branches(agents_sdk: Path) -> None:
     )
 
 
+STRANDS = ("strands-agents==1.62.0", "8732c87f9c1ceb6ef4c5c4bd6d96b4cdf1bbfde095f1537ec2ac6fddb8d5a066")
+
+
+@pytest.mark.feature("A-22")
+def test_the_repository_tests_of_strands_agents() -> None:
+    builds = ("hatchling", "hatch-vcs")  # of the source distribution, whose name pip asks it for
+    python = environment("strands-agents", STRANDS[0], "pytest", "pytest-asyncio", "moto", *builds)
+    folder = sources(python, *STRANDS)
+    passed, failed = run(
+        python, folder, "strands_over_treering", "tests/strands/session/test_repository_session_manager.py"
+    )
+    assert failed == 0
+    assert passed >= 51
+
+
 def check(python: Path, left_out: Sequence[str], files: Sequence[str], *, passes_at_least: int) -> None:
     """Run files of the SDK's tests, without those whose names hold certain words."""
     chosen = " and ".join(f"not {each}" for each in left_out)

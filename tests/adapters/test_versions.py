@@ -37,18 +37,30 @@ TRIED = {
         ("test_langgraph.py",),
     ),
     "claude-agent-sdk": Tried(("claude-agent-sdk==0.2.82",), ("claude-agent-sdk",), ("test_claude_agent_sdk.py",)),
+    "pydantic-ai-slim": Tried(("pydantic-ai-slim==2.0.0",), ("pydantic-ai-slim",), ("test_pydantic_ai.py",)),
+    "strands-agents": Tried(
+        ("strands-agents==1.20.0",), ("strands-agents",), ("test_strands.py", "test_strands_agents.py")
+    ),
 }
+PROVES = {"pydantic-ai-slim": "A-21", "strands-agents": "A-22"}
+"""The rows of adapters whose tests run nowhere else: their frameworks do not go together with the others."""
+
 ADAPTERS = {
     "openai-agents": "openai_agents",
     "langgraph-checkpoint": "langgraph",
     "claude-agent-sdk": "claude_agent_sdk",
+    "pydantic-ai-slim": "pydantic_ai",
+    "strands-agents": "strands",
 }
 
 
 @pytest.mark.interop
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("which", ["oldest", "newest"])
-@pytest.mark.parametrize("package", TRIED)
+@pytest.mark.parametrize(
+    "package",
+    [pytest.param(each, marks=pytest.mark.feature(PROVES[each]) if each in PROVES else ()) for each in TRIED],
+)
 def test_an_adapter_with_a_release(package: str, which: str) -> None:
     tried = TRIED[package]
     wanted = tried.oldest if which == "oldest" else tried.newest
@@ -56,7 +68,8 @@ def test_an_adapter_with_a_release(package: str, which: str) -> None:
         f"{package}-{which}", *wanted, *FOR_OUR_TESTS, extras="[remote,server]", newest=which == "newest"
     )
     files = [str(Path(__file__).with_name(name)) for name in tried.tests]
-    options = ("-q", "-p", "no:cacheprovider", "-o", "filterwarnings=default")  # old releases warn of new Pythons
+    options = ["-q", "-p", "no:cacheprovider", "-m", "interop or not interop"]
+    options += ["-o", "filterwarnings=default"]  # old releases warn of new Pythons
     done = subprocess.run(
         [str(python), "-m", "pytest", *options, *files],
         cwd=PROJECT,

@@ -18,7 +18,7 @@ from treering import SessionHost
 
 pytest.importorskip("rich")
 ROOT = Path(__file__).resolve().parents[2]
-TINY = ("--agents", "6", "--hours", "4", "--speed", "10000", "--think", "600")
+TINY = ("--agents", "6", "--hours", "4", "--speed", "10000", "--think", "600", "--least", "1")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def tiny_soak(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("soak")
     command = [sys.executable, "-m", "bench", "soak", *TINY, "--output", str(folder / "soak.json"), "--to", str(folder)]
-    process = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=100)
+    process = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=280)
     assert process.returncode == 0, process.stderr
     return process.stdout, folder
 
@@ -35,9 +35,8 @@ def test_a_tiny_soak_performs_every_operation_and_finds_every_entry(tiny_soak: t
     result: dict[str, Any] = json.loads((tiny_soak[1] / "soak.json").read_text())
 
     done = result["did"]
-    assert all(
-        done[what] for what in ("turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries")
-    )
+    assert done.keys() == {"turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries"}
+    assert min(done.values()) >= 1
     assert result["checked"] == {"entries": result["entries"], "replayed": 6, "lost": []}
     last = result["samples"][-1]
     assert last["passivations"] > 0

@@ -42,6 +42,8 @@ EXTRAS = {
     "google.adk": "adapters.adk",
     "langgraph": "adapters.langgraph",
     "openai": "OpenAIModel",
+    "pydantic_ai": "adapters.pydantic_ai",
+    "strands": "adapters.strands",
 }
 """Packages of extras, and what a sample names that needs each."""
 

@@ -20,10 +20,10 @@ from watchfiles import _rust_notify
 
 from treering import Entry, HostClosed, Session, SessionHost
 from treering.actors.log import follower
+from treering.events.disk import notices
 from treering.events.stores.base import Ref
 from treering.events.stores.capabilities import Watches, offered
 from treering.events.stores.files import FileStore
-from treering.events.stores.files import watching as notices
 from treering.events.stores.files import watching as watcher
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import MemoryDisk

@@ -16,6 +16,7 @@ SAMPLES = {
     "codex/codex.jsonl": "codex",
     "gemini/gemini.jsonl": "gemini",
     "gemini/gemini.json": "gemini",
+    "qwen/qwen.jsonl": "qwen",
     "nanocoder/nanocoder.json": "nanocoder",
     "picoclaw/picoclaw.json": "picoclaw",
     "picoclaw/picoclaw.jsonl": "picoclaw",
@@ -26,7 +27,8 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize(
-    "sample", ["codex/codex.jsonl", "gemini/gemini.jsonl", "picoclaw/picoclaw.jsonl", "dive/dive.jsonl"]
+    "sample",
+    ["codex/codex.jsonl", "gemini/gemini.jsonl", "qwen/qwen.jsonl", "picoclaw/picoclaw.jsonl", "dive/dive.jsonl"],
 )
 def test_a_bad_line_loses_nothing_else_and_is_reported_with_its_position(
     data: Path, tmp_path: Path, read_sessions: ReadSessions, sample: str
@@ -94,6 +96,7 @@ def test_invalid_unicode_is_read_as_replacement_characters(tmp_path: Path, read_
             b'{"line_type":"event","data":{"messages":[{"role":"user","content":[{"type":"text","text":"a%bb"}]}]}}',
         ),
         ("picoclaw", b'{"role":"user","content":"a%bb"}'),
+        ("qwen", b'{"uuid":"u1","parentUuid":null,"message":{"role":"user","parts":[{"text":"a%bb"}]}}'),
     ],
 )
 @pytest.mark.parametrize(

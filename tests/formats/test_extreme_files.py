@@ -108,6 +108,7 @@ def test_a_file_with_many_records_is_read_within_the_time_limit(
         ("codex", codex_line("session_meta", id="s"), '{"timestamp"'),
         ("gemini", {"sessionId": "s", "projectHash": "p"}, '{"id"'),
         ("picoclaw", {"role": "user", "content": "go"}, '{"role"'),
+        ("qwen", {"uuid": "u", "parentUuid": None, "message": {"role": "user", "parts": []}}, '{"uuid"'),
         ("dive", {"line_type": "header", "data": {"id": "s"}}, '{"line_type"'),
     ],
 )

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ PACKAGES = {
     "gemini": Package("@google/gemini-cli", "0.61.0", "gemini"),
     "opencode": Package("opencode-ai", "1.18.33", "opencode"),
     "pi": Package("@mariozechner/pi-coding-agent", "0.73.1", "pi"),
+    "qwen": Package("@qwen-code/qwen-code", "0.15.10", "qwen"),
 }
 
 
@@ -86,7 +88,10 @@ class Program:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def interrupt(self, prompt: str, resume: str | None, is_running: Callable[[], bool]) -> None:
-        """Have the program answer a prompt, and interrupt it as a person does once something is running."""
+        """Have the program answer a prompt, and interrupt it once something is running.
+
+        As from a terminal, all its processes are interrupted: some programs are two.
+        """
         words = self._words(prompt, resume)
         process = subprocess.Popen(
             [str(installed() / words[0]), *words[1:]],
@@ -95,6 +100,7 @@ class Program:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             end = time.monotonic() + _RUNS_AT_MOST_S
@@ -102,10 +108,11 @@ class Program:
                 assert process.poll() is None
                 assert time.monotonic() < end
                 time.sleep(0.1)
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
             process.wait(_RUNS_AT_MOST_S)
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
     def _words(self, prompt: str, resume: str | None) -> Sequence[str]:
@@ -121,6 +128,8 @@ class Program:
             case "opencode":
                 again = [] if resume is None else ["-s", resume]
                 return ["opencode", "run", *again, "-m", "fake/fake", prompt]
+            case "qwen":
+                return ["qwen", "--yolo", "--auth-type", "openai", "-m", "fake", *again, "-p", prompt]
             case _:
                 again = [] if resume is None else ["--session", resume]
                 return ["pi", "-p", "--provider", "fake", "--model", "fake", *again, prompt]
@@ -150,6 +159,13 @@ class Program:
                 found = {"provider": {"fake": provider}, "model": "fake/fake", "autoupdate": False, "share": "disabled"}
                 self._write(".config/opencode/opencode.json", json.dumps(found))
                 return {}
+            case "qwen":
+                takes_images = {"generationConfig": {"modalities": {"image": True}}}
+                found = {"model": takes_images, "general": {"enableAutoUpdate": False, "disableAutoUpdate": True}}
+                found |= {"privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}}
+                self._write(".qwen/settings.json", json.dumps(found))
+                once = {"QWEN_CODE_NO_RELAUNCH": "1"}  # else it starts itself again, with more memory
+                return {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{self._model}/v1", **once}
             case _:
                 model = {"id": "fake", "name": "fake", "input": ["text", "image"], "contextWindow": 100_000}
                 cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)

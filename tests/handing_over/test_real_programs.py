@@ -34,20 +34,24 @@ pytestmark = [
 FAILS = 2
 """The turn of which the call fails."""
 
+FOLDER_SAID = "W-rk-dir-x-y"
+"""The project's folder as programs name their own after it, which Qwen Code tells its model."""
+
 FOLDERS = {
     "claude-code": ".claude",
     "codex": ".codex",
     "gemini": ".gemini",
     "opencode": ".local/share/opencode",
     "pi": ".pi",
+    "qwen": ".qwen",
 }
 
 
 def conversation(body: dict[str, Any]) -> str:
-    """The part of a request that holds the conversation, as text."""
-    return json.dumps(
-        next(body[name] for name in ("messages", "input", "contents") if name in body), ensure_ascii=False
-    )
+    """The part of a request that holds the conversation, as text; of each message, what was thought comes first."""
+    messages = next(body[name] for name in ("messages", "input", "contents") if name in body)
+    ordered = [dict(sorted(each.items(), key=lambda field: field[0] != "reasoning_content")) for each in messages]
+    return json.dumps(ordered, ensure_ascii=False)
 
 
 def fingerprints(folder: Path) -> dict[Path, str]:
@@ -56,7 +60,7 @@ def fingerprints(folder: Path) -> dict[Path, str]:
 
 def check_request(body: dict[str, Any], handed: HandedOver, prompt: str) -> None:
     """Check that a request holds the path, whole and in order, but for what was said to be left out."""
-    said = conversation(body)
+    said = conversation(body).replace(FOLDER_SAID, "")
     left_out = [word for each in handed.left_out for word in words_of(each.text)]
     assert words_of(said) == [word for word in WORDS if word not in left_out]
     assert said.count(PNG) == 1

@@ -21,7 +21,7 @@ from .given import MODEL, PNG, WORDS, Answered, make_given, words_of
 pytestmark = pytest.mark.usefixtures("takes_in")
 
 LATER = "2030-01-01T00:00:0{}.000Z"
-THOUGHTS_KEPT = frozenset({"opencode", "pi"})
+THOUGHTS_KEPT = frozenset({"opencode", "pi", "qwen"})
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -76,6 +76,18 @@ def added_lines(program: str, path: Path) -> list[dict[str, Any]]:
         return [
             {"type": "message", "id": own_id, "parentId": parent, "timestamp": LATER.format(1), "message": message}
             for own_id, parent, message in own_lines
+        ]
+    if program == "qwen":
+        own = {name: last[name] for name in ("sessionId", "cwd", "version")}
+        links = [("system", "n0", last["uuid"]), ("user", "n1", "n0"), ("assistant", "n2", "n1")]
+        holds: list[dict[str, Any]] = [{"subtype": "ui_telemetry", "systemPayload": {}}]
+        holds += [
+            {"message": {"role": role, "parts": [{"text": words}]}}
+            for role, words in (("user", "N-one"), ("model", "N-two"))
+        ]
+        return [
+            {"uuid": uuid, "parentUuid": parent, "timestamp": LATER.format(1), "type": kind, **own, **held}
+            for (kind, uuid, parent), held in zip(links, holds, strict=True)
         ]
     assert program == "gemini", program
     context = (
@@ -139,6 +151,8 @@ async def test_the_path_is_written_whole_in_order_and_alone(
     left_out = [] if program in THOUGHTS_KEPT else ["W-thought"]
     assert [(each.kind, each.text) for each in handed.left_out] == [("thinking", words) for words in left_out]
     lines = lines_of(path)
+    for line in lines:
+        line.pop("toolCallResult", None)  # what Qwen Code shows of a result
     said = "".join(json.dumps(line, ensure_ascii=False) for line in lines if line.get("type") != "event_msg")
     expected = [word for word in WORDS if word not in left_out]
     if program == "opencode":  # a call and its result are one, and a title comes before all

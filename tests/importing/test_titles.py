@@ -59,6 +59,13 @@ def gemini(*asked: object) -> str:
     return "".join(json.dumps(each) + "\n" for each in lines)
 
 
+def qwen(*parts: str) -> str:
+    message = {"role": "user", "parts": [{"text": each} for each in parts]}
+    return json.dumps(
+        {"uuid": "u", "parentUuid": None, "sessionId": "titled", "timestamp": TIME.format(0), "message": message}
+    )
+
+
 def opencode(*parts: dict[str, object], title: str = "New session - 2026-03-01T09:00:00.000Z") -> str:
     stored = [{"id": f"prt_{at}", "type": "text", **part} for at, part in enumerate(parts)]
     info = {"id": "msg_1", "role": "user", "time": {"created": 1}}
@@ -94,6 +101,10 @@ PREAMBLES = {
     "claude-code, in one text": claude((f"{REMINDER}\n<ide_opened_file>a.py</ide_opened_file>\nPlant.", False)),
     "opencode, parts before": opencode({"text": "Called the Read tool.", "synthetic": True}, {"text": "Plant."}),
     "opencode, a part after": opencode({"text": "Plant."}, {"text": "Called the Read tool.", "synthetic": True}),
+    "qwen, in one text": qwen(f"{REMINDER}\nPlant."),
+    "qwen, parts after": qwen(
+        "Plant.", "\n--- Content from referenced files ---", "\nContent from a.py:\n", "x", "\n--- End of content ---"
+    ),
     "claude-code, parts around": claude((texts(REMINDER, "Plant.", REMINDER), False)),
 }
 

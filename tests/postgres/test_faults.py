@@ -39,12 +39,10 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "ANSWER_S", ANSWER_S)
 
 
-async def stricken(
-    under: Load, strike: Callable[[], object], heal: Callable[[], object], told: type[TreeringError] | None = None
-) -> None:
-    """Let something fail until a client is told so (by this error), and heal it; then the work goes on."""
+async def stricken(under: Load, strike: Callable[[], object], heal: Callable[[], object]) -> None:
+    """Let something fail until a client is told so, and heal it; then the work goes on."""
     await anyio.to_thread.run_sync(strike)
-    await under.trouble(told)
+    await under.trouble()
     await anyio.to_thread.run_sync(heal)
     await under.progress()
 
@@ -57,8 +55,9 @@ async def test_a_server_that_is_killed_restarted_or_stopped_loses_nothing(
         await stricken(under, lambda: server.stop("kill"), server.start)
         await stricken(under, lambda: server.stop("immediate"), server.start)
         await stricken(under, lambda: server.stop("fast"), server.start)
-        await stricken(under, server.pause, server.resume, told=AppendInDoubt)
+        await stricken(under, server.pause, server.resume)
     await check(url, under)
+    assert under.told[AppendInDoubt]
 
 
 def wait_for_standby(server: LocalServer) -> None:
@@ -201,7 +200,7 @@ async def test_a_network_that_drops_delays_splits_or_swallows_loses_nothing(
         net.piece, net.delay_s = 97, 0.0002  # splits and delays
         await under.progress()
         net.resume()
-        await stricken(under, net.silence, net.resume, told=AppendInDoubt)  # a black hole
+        await stricken(under, net.silence, net.resume)  # a black hole
 
         def refuse() -> None:
             net.refuses = True
@@ -215,3 +214,4 @@ async def test_a_network_that_drops_delays_splits_or_swallows_loses_nothing(
             await stricken(under, partial(net.cut_after, count, "server"), net.resume)
             await stricken(under, partial(net.cut_after, count, "client"), net.resume)
     await check(url, under)
+    assert under.told[AppendInDoubt]

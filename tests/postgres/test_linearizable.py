@@ -33,7 +33,7 @@ LEASE_S = 1.0
 AFTER_S = 0.2
 """How long clients go on after a fault."""
 
-THINKS_S = 0.06
+THINKS_S = 0.03
 """How long a client waits between its calls at most. So many clients without a break would measure the machine."""
 
 ANSWER_S = 0.4
@@ -233,6 +233,17 @@ async def strike(server: LocalServer, nets: Sequence[Network], history: History,
     net.resume()
 
 
+async def begin(session: Session) -> None:
+    """Append the first message, however often a busy machine is late with an answer."""
+    while True:
+        try:
+            await session.append_message("user", "0", command_id="0")
+        except TOLD:
+            await anyio.sleep(PAUSE_S)
+        else:
+            return
+
+
 async def record(
     server: LocalServer,
     nets: Sequence[Network],
@@ -250,7 +261,7 @@ async def record(
         ]
         sessions = [await hosts[number % HOSTS].create() for number in range(SESSIONS)]
         for session in sessions:
-            await session.append_message("user", "0", command_id="0")
+            await begin(session)
         history = History(hosts, sessions, chance)
         prepare(history)
         for calls in history.calls.values():

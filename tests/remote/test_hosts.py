@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import warnings
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -205,6 +208,23 @@ def test_programs_without_an_event_loop_use_it(tmp_path: Path, anyio_backend: st
             assert host.fork_from(session, session_id="copy").path() == [first]
     with pytest.raises(InvalidInput, match="a host is given"):
         SyncHost(tmp_path, host=ServedHost(tmp_path))
+
+
+def test_a_stream_that_is_left_in_its_midst_leaves_no_generator_behind(tmp_path: Path, anyio_backend: str) -> None:
+    """Trio warns of each that it has to end itself; by `-W error` that is an error of whichever test runs then."""
+
+    async def leave() -> None:
+        async with ServedHost(tmp_path) as host:
+            session = await host.create("a")
+            await session.append_message("user", "Hello")
+            async with aclosing(host._connection.follow("/v1/sessions/a/events", {}, lambda: None)) as events:
+                assert (await anext(events)).event == "entry"
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        anyio.run(leave, backend="trio")
+        gc.collect()
+    assert [str(each.message) for each in warned] == []
 
 
 async def test_a_large_session_is_kept_by_its_index_and_within_a_bound(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import secrets
 import signal
 import socket
 import subprocess
@@ -10,18 +11,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    """Return a port that nobody listens at, and that systems give to nobody by themselves, so that it stays free."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:

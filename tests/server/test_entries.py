@@ -82,6 +82,10 @@ async def test_what_is_posted_reads_back_in_the_library_and_the_other_way_round(
     assert rest["next"] is None
     picked = await client.ask("GET", f"/v1/sessions/a/entries?ids={path[2]},{path[0]}")
     assert [entry["id"] for entry in picked["items"]] == [path[2], path[0]]
+    chosen = await client.ask("GET", f"/v1/sessions/a/entries?ids={path[0]},{stored_all[-2].id}&types=label")
+    assert [entry["id"] for entry in chosen["items"]] == [stored_all[-2].id]
+    many = ",".join(str(number) for number in range(1001))
+    await client.ask("GET", f"/v1/sessions/a/entries?ids={many}", status=422)
     typed = await client.ask("GET", "/v1/sessions/a/entries?types=label,usage")
     assert [entry["type"] for entry in typed["items"]] == ["usage", "label"]
 
@@ -235,8 +239,8 @@ async def test_a_read_waits_for_what_is_new_as_long_as_it_says(tmp_path: Path, s
             label = await session.set_label(second, "here")
         assert found["labels"] == [label]
 
-        for wrong in ("wait=61", f"ids={second}&wait=1", "wait=-1", "wait=nan"):
-            await client.ask("GET", f"/v1/sessions/a/entries?{wrong}", status=400)
+        for wrong, status in (("wait=61", 422), (f"ids={second}&wait=1", 422), ("wait=-1", 400), ("wait=nan", 400)):
+            await client.ask("GET", f"/v1/sessions/a/entries?{wrong}", status=status)
 
         # a caller that leaves is not waited for, one whose session goes is told, and so are all when the server stops
         end = session.cursor

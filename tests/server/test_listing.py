@@ -60,7 +60,7 @@ async def test_the_listing_is_read_from_any_place_by_state_and_text(tmp_path: Pa
             await marked.set_label(await marked.append_message("user", "Look"), label)
         rows = {each["id"]: each["labels"] for each in (await client.ask("GET", "/v1/sessions"))["items"]}
         assert rows == {"failed": [], "waits": [], "Parser": [], "idle": ["last", "first"], "asleep": []}
-        await client.ask("GET", "/v1/sessions?start=1&page=x", status=400)
+        await client.ask("GET", "/v1/sessions?start=1&page=x", status=422)
         await client.ask("GET", "/v1/sessions?groups=sleeping", status=400)
         await client.ask("GET", "/v1/sessions?since=2026-03-09", status=400)
 

@@ -62,7 +62,7 @@ async def test_an_outline_has_the_whole_path_in_parts(client: Client, host: Sess
     lines = {entry.id: len(line) for entry, line in zip(await session.entries(), await _lines(session), strict=True)}
     assert all(item["bytes"] == lines[item["id"]] for item in items)
 
-    await client.ask("GET", f"/v1/sessions/a/outline?before={ids[0]}&after={ids[1]}", status=400)
+    await client.ask("GET", f"/v1/sessions/a/outline?before={ids[0]}&after={ids[1]}", status=422)
     await client.ask("GET", "/v1/sessions/a/outline?around=nothing", status=404)
     reply = await client.reply("GET", "/v1/sessions/a/outline?limit=100")
     known = await client.reply(
@@ -247,5 +247,5 @@ async def test_the_places_of_a_path_are_found_in_parts_wherever_they_are(client:
     assert [item["id"] for item in page["items"]] == [first]
     assert parts == 3
     for wrong in ("types=user", f"after={first}", f"around={first}"):
-        await client.ask("GET", f"/v1/sessions/bare/outline?places=true&{wrong}", status=400)
+        await client.ask("GET", f"/v1/sessions/bare/outline?places=true&{wrong}", status=422)
     await client.ask("GET", "/v1/sessions/bare/outline?places=true&before=nothing", status=404)

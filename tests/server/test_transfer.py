@@ -14,6 +14,7 @@ import pytest
 import zstandard
 
 from treering import SessionHost
+from treering.errors import LogReplaced
 
 from .conftest import Client
 from .processes import Server, measured, running
@@ -44,6 +45,25 @@ async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: Sessi
     assert await (await host.load("a")).export("native") == exported.content
     again = await client.ask("POST", "/v1/import", exported.content, status=201)
     assert again["sessions"][0]["added"] == 0
+
+
+async def test_a_session_that_cannot_be_put_is_refused_at_once_though_it_was_read_before(
+    client: Client, host: SessionHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request is tried once more with a fresh handle of its session, but not if its body has gone by then."""
+    session = await host.create("a")
+    await session.append_message("user", "Hello")
+    whole = await session.export("native")
+
+    async def replaced(*_: object, **__: object) -> None:
+        raise LogReplaced("another process has replaced the log")
+
+    for body in (b"", whole):
+        await client.ask("GET", "/v1/sessions/a/entries")
+        with anyio.fail_after(20):
+            problem = await client.ask("PUT", "/v1/sessions/a?replace=true&leaf=", body, status=409)
+        assert problem["error"] == ("LogReplaced" if body else "NotASession")
+        monkeypatch.setattr(host, "write_copy", replaced)
 
 
 async def test_an_export_is_packed_as_the_client_accepts_it(client: Client, host: SessionHost) -> None:
@@ -107,6 +127,7 @@ async def prove(folder: Path, megabytes: int, flat: int) -> None:
                 while list(temporary.iterdir()):  # until the server has noticed
                     assert (await http.get("/healthz")).status_code == 200
                 assert (await http.get("/v1/sessions?status=any")).json()["items"] == []
+        assert "request_failed" not in server.log(), "clients that leave are no failures of the server"
         names = {path.name for path in root.iterdir() if not path.name.startswith(".")}
         assert not any("big" in name and name.endswith(".jsonl") for name in names), names
 

@@ -14,8 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 from watchfiles import _rust_notify
 
-from treering.events.stores.files import watching as notices
-from treering.events.stores.files.watching import Notices, Place
+from treering.events.disk import notices
+from treering.events.disk.notices import Notices, Place
 
 TICK_S = 2**-10  # what passes with each look at the clock
 EVERYWHERE = {(1, "/elsewhere/file")}
@@ -105,11 +105,33 @@ async def test_a_change_wakes_those_that_it_concerns(
             await place.wait(60)
         assert system.opened == [["x", "y"]]
         system.changes = {(1, path) for path in at(changed)}
-        await places[woken[0]].wait(60)
+        assert await places[woken[0]].wait(60) == {*at(changed)}
         assert {name for name, place in places.items() if place.noticed} == set(woken[1:])
+        for name in woken[1:]:
+            assert await places[name].wait(60) == {*at(changed)}
         system.changes = EVERYWHERE
-        await places["a"].wait(60)
+        assert await places["a"].wait(60) is None
         assert {name for name, place in places.items() if place.noticed} == set("bcde")
+
+
+async def test_only_what_concerns_a_watch_is_told_and_too_many_paths_may_be_any(
+    system: System, at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "CHANGED_MAX", 2)
+    here = Notices()
+    with here.place() as one, here.place() as folder:
+        one.watch(at("x/b"))
+        folder.watch(at("x/"))
+        assert await one.wait(60) is None, "what changed before"
+        assert await folder.wait(60) is None
+        system.changes = {(1, path) for path in at("x/a", "x/b")}
+        assert await one.wait(60) == {*at("x/b")}
+        assert await folder.wait(60) == {*at("x/a", "x/b")}
+        system.changes = {(1, path) for path in at("x/a", "x/b", "x/c")}
+        assert await one.wait(60) == {*at("x/b")}
+        assert await folder.wait(60) is None
+        system.changes = set()
+        assert await folder.wait(2.5 * TICK_S) == set()
 
 
 async def test_the_folders_that_are_watched_are_those_that_are_needed(

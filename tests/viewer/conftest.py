@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 from tests.serving import running
 
 from treering import SessionHost
@@ -20,7 +20,9 @@ Json: TypeAlias = Any
 """Any value."""
 
 WAIT_MS = 20_000
-"""How long a page may take to show what a test waits for."""
+"""How long a page may take to show what a test waits for, also where a test module runs alone."""
+
+expect.set_options(timeout=WAIT_MS)
 
 
 class Site:

@@ -12,11 +12,10 @@ from treering import Session, SessionHost, plain_text
 from treering.events.disk.disk import OsDisk
 from treering.server.tokens import Tokens
 
-from .conftest import WAIT_MS, Serving, Site
+from .conftest import Serving, Site
 from .long_story import tell_everything
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 
 async def _said(session: Session) -> list[str]:

@@ -10,11 +10,10 @@ from playwright.async_api import Page, expect
 from treering import SessionHost, message, tool_result, tool_use
 from treering.entries import Usage
 
-from .conftest import WAIT_MS, Site
+from .conftest import Site
 from .trees import turns
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 ERROR = (
     message(

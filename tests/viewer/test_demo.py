@@ -12,6 +12,7 @@ import anyio
 import httpx2
 import pytest
 from playwright.async_api import Page
+from tests.lateness import waited_s
 
 import treering
 
@@ -20,8 +21,8 @@ from .chromium import until
 PACKAGES = str(Path(treering.__file__).resolve().parents[1])
 pytestmark = pytest.mark.browser
 
-WITHIN_S = 30.0
-"""Ten seconds, and as much again for each of two others that use the processor."""
+WITHIN_S = 10.0
+"""How soon there is something to see, but for the time in which the processes wait for a processor."""
 SILENT_S = 5.0
 """After this, an agent waits for a person or for a slow tool."""
 ENTRIES = (
@@ -32,17 +33,17 @@ ENTRIES = (
 
 @pytest.mark.feature("S-47")
 async def test_agents_write_within_seconds_and_the_page_shows_entries_arriving_and_the_tree_growing(page: Page) -> None:
-    began = monotonic()
+    began, before_s = monotonic(), waited_s()
     command = [sys.executable, "-m", "treering.cli", "demo", "--serve", "--port", "0"]
     async with await anyio.open_process(command, env={**os.environ, "PYTHONPATH": PACKAGES}, stderr=None) as demo:
         try:
             assert demo.stdout is not None
             url = (await demo.stdout.receive()).decode().strip()
-            async with httpx2.AsyncClient(base_url=f"{url}/v1/", timeout=WITHIN_S) as http:
+            async with httpx2.AsyncClient(base_url=f"{url}/v1/", timeout=60) as http:
                 first = await messages(http)
                 assert len(first) >= 20
                 await one_that_writes(http, first)
-                assert monotonic() - began < WITHIN_S
+                assert monotonic() - began < WITHIN_S + waited_s() - before_s
 
                 await page.goto(f"{url}/")
                 await until(page, "() => document.querySelectorAll('.page-live .agent').length >= 10")

@@ -29,7 +29,7 @@ def test_the_example_is_printed_as_it_is() -> None:
 @pytest.mark.feature("S-46")
 async def test_the_example_runs_as_printed(tmp_path: Path, serving: Serving, page: Page, allowed: list[str]) -> None:
     assert PRINTED is not None
-    allowed += ["net::ERR", "favicon.ico"]
+    allowed += ["net::ERR", "503", "favicon.ico"]
     shown = "() => [...messages.children].map((line) => line.textContent)"
     root = tmp_path / "root"
     async with another_site(PRINTED[1]) as other:

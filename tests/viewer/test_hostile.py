@@ -7,10 +7,9 @@ from playwright.async_api import Dialog, Page, Request, expect
 
 from treering import Message, Session, SessionHost, image, text, thinking, tool_result, tool_use
 
-from .conftest import WAIT_MS, Site
+from .conftest import Site
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 _ADDRESS = "http://outside.example"
 _SCRIPT = "globalThis.ran=1;alert(1)"

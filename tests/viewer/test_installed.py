@@ -49,3 +49,4 @@ async def test_the_wheel_shows_every_page_with_nothing_from_outside(tmp_path: Pa
         for name, address in addresses.items():
             await page.goto(url + address)
             await until(page, "(words) => document.body.innerText.includes(words)", WORDS[name])
+        await page.goto("about:blank")  # before the server goes

@@ -10,13 +10,12 @@ from playwright.async_api import Browser, Page, expect
 from treering import SessionHost
 
 from .chromium import Watch
-from .conftest import WAIT_MS, Site
+from .conftest import Site
 from .filling import wake
 from .long_story import tell_everything, tell_long
 from .test_everybody import AXE, FIND, RULES, settled
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 STOPS_MAX = 200
 FOCUSED = """() => {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
+from tests.lateness import waited_s
 
 from treering import Session, SessionHost, tool_use
 
@@ -103,11 +104,12 @@ async def test_a_thousand_agents_at_a_glance(page: Page, host: SessionHost, site
     for number in range(5):
         said = page.evaluate(SEEN, f"make step-{number}")
         await page.evaluate("() => 0")
+        before_s = waited_s()
         begun = time.time()
         await agents[500].append_message(
             "assistant", [tool_use(f"d{number}", "bash", {"command": f"make step-{number}"})], model="m"
         )
-        waits.append((await said) / 1000 - begun)
+        waits.append((await said) / 1000 - begun - (waited_s() - before_s))
         await fail(agents[500], f"d{number}")
         await until(page, "() => document.querySelector('.agent .doing').textContent.includes('exit code 3')")
     assert statistics.median(waits) <= CHANGE_S, waits
@@ -134,7 +136,7 @@ async def test_rows_stay_where_they_are_under_the_pointer(page: Page, host: Sess
     # the counts filter; the keys move, find what needs somebody, and open it
     await page.locator(".chip.is-error").click()
     await expect(page.locator(".list-row")).to_have_count(2)
-    assert page.url.endswith("/?state=error")
+    await expect(page).to_have_url(f"{site.url}?state=error")
     await page.locator(".chip.is-error").click()
     await page.keyboard.press("n")
     assert "agent-3" in await page.evaluate("() => document.activeElement.textContent")
@@ -163,7 +165,7 @@ async def test_who_changed_last_stands_first_also_at_a_whole_second(page: Page, 
 async def test_what_an_empty_and_an_absent_server_say(
     page: Page, tmp_path: Path, serving: Serving, allowed: list[str]
 ) -> None:
-    allowed.append("ERR_CONNECTION")
+    allowed += ["net::ERR", "503"]  # it asks while its server ends, and when it is gone
     async with SessionHost(tmp_path / "root") as host:
         async with serving(host) as site:
             await page.goto(site.url)
@@ -172,10 +174,10 @@ async def test_what_an_empty_and_an_absent_server_say(
             session = await begin(host, "agent-1")
             await expect(page.locator(".list-row")).to_have_count(1)
             await expect(page.locator(".connection")).to_have_text("live")
-        await expect(page.locator(".connection")).to_contain_text("no connection since", timeout=15_000)
+        await expect(page.locator(".connection")).to_contain_text("no connection since")
         await expect(page.locator(".list-row")).to_have_count(1)
         await fail(session)
         async with serving(host, port=site.port):
-            await expect(page.locator(".list-row")).to_contain_text("exit code 3", timeout=30_000)
+            await expect(page.locator(".list-row")).to_contain_text("exit code 3", timeout=60_000)
             await expect(page.locator(".connection")).to_have_text("live")
             assert await page.locator(".list-row").count() == 1

@@ -10,10 +10,9 @@ from playwright.async_api import Page, ViewportSize, expect
 
 from treering import SessionHost, Usage, tool_result, tool_use
 
-from .conftest import WAIT_MS, Serving, Site
+from .conftest import Serving, Site
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 PHONE: ViewportSize = {"width": 390, "height": 844}
 

@@ -7,10 +7,9 @@ from playwright.async_api import Page, expect
 
 from treering import SessionHost, message, tool_result, tool_use
 
-from .conftest import WAIT_MS, Site
+from .conftest import Site
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.mark.feature("S-35")

@@ -14,8 +14,6 @@ import pytest
 from playwright.async_api import CDPSession, Page, expect
 from tests.server.processes import Server
 
-from .conftest import WAIT_MS
-
 HOUR_S = 3600
 AGENTS = 1000
 STREAMS = 49
@@ -50,8 +48,6 @@ async def main(root: str, port: int) -> None:
 
 anyio.run(main, sys.argv[1], int(sys.argv[2]))
 """
-
-expect.set_options(timeout=WAIT_MS)
 
 
 class SmallServer(Server):

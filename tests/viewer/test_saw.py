@@ -11,11 +11,10 @@ from playwright.async_api import Locator, Page, expect
 from treering import SessionHost
 from treering.entries import Provider, Usage
 
-from .conftest import WAIT_MS, Site
+from .conftest import Site
 from .trees import turns
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 
 async def table(page: Page) -> dict[str, str]:

@@ -6,14 +6,14 @@ import re
 
 import pytest
 from playwright.async_api import Page, expect
+from tests.lateness import waited_s
 
 from treering import SessionHost, tool_result, tool_use
 
-from .conftest import WAIT_MS, Site
+from .conftest import Site
 from .long_story import tell_everything, tell_long
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 _VISIBLE = """key => {
   const path = document.querySelector(".path").getBoundingClientRect();
@@ -25,6 +25,11 @@ _PLACES = """() => {
   return Object.fromEntries([...document.querySelectorAll(".row")]
     .map((row) => [row.dataset.key, row.getBoundingClientRect().top - top]));
 }"""
+
+_MOVED = f"""(before) => {{
+  const now = ({_PLACES})();
+  return Object.entries(before).some(([key, top]) => key in now && Math.abs(now[key] - top) >= 1);
+}}"""
 
 
 @pytest.mark.feature("S-35")
@@ -171,7 +176,7 @@ async def test_what_is_written_appears_and_becomes_final_in_its_place(
     await expect(page.locator(".path").get_by_text("Tell me.")).to_be_visible()
     await session.append_message("assistant", [tool_use("c1", "bash", {"command": "make"})], model="m", provider="p")
     running = page.locator('.tool[data-call="c1"] .call-state')
-    await expect(running).to_have_text(re.compile(r"running \d s"))
+    await expect(running).to_have_text(re.compile(r"running \d+ s"))
     await session.append_tool_execution("c1", "bash", {"command": "make"}, "made", duration_ms=1500.0)
     await expect(running).to_have_count(0)
     await expect(page.locator('.tool[data-call="c1"]')).to_contain_text("1.5 s")
@@ -228,10 +233,11 @@ async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
     session = await tell_long(host, 2500)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/v1/" in request.url else None)
+    before_s = waited_s()
     await page.goto(f"{site.url}s/long")
     await expect(page.get_by_text("Done with step 2499.")).to_be_visible()
     took = await page.evaluate("performance.now()")
-    assert took < 3_000  # 1 s on a machine of one's own
+    assert took < 3_000 + 1_000 * (waited_s() - before_s)  # 1 s on a machine of one's own
     bodies = [url for url in asked if "/entries?" in url]
     assert len([url for url in asked if "/outline?" in url and "places" not in url]) == 1
     assert len(bodies) <= 2
@@ -251,6 +257,7 @@ async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
     for _ in range(24):
         before = await page.evaluate(_PLACES)
         await page.mouse.wheel(0, -500)
+        await page.wait_for_function(_MOVED, arg=before)
         await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         after = await page.evaluate(_PLACES)
         moved = [after[key] - top for key, top in before.items() if key in after and top >= 350 and after[key] < 700]

@@ -24,7 +24,6 @@ NAMES = """
 
 
 @pytest.mark.feature("S-34")
-@pytest.mark.timeout(300)
 async def test_the_list_is_live_searched_as_one_types_and_filtered(
     page: Page, tmp_path: Path, serving: Serving
 ) -> None:
@@ -48,7 +47,7 @@ async def test_the_list_is_live_searched_as_one_types_and_filtered(
         await expect(hit).to_have_count(1)
         await expect(hit.locator("mark")).to_have_text("stripe")
         await expect(page.locator(".total")).to_have_text("0 names, 1 entry")
-        assert page.url.endswith("/sessions?q=stripe")
+        await expect(page).to_have_url(f"{site.url}sessions?q=stripe")
         await page.keyboard.press("Enter")
         await until(page, f"() => location.pathname === '/s/brand-new/e/{session.leaf_id}'")
         await page.go_back()
@@ -99,7 +98,7 @@ async def many() -> AsyncIterator[SessionHost]:
 
 
 @pytest.mark.feature("S-34")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_hundred_thousand_scroll_by_range_with_the_keyboard(
     page: Page, many: SessionHost, serving: Serving
 ) -> None:
@@ -112,25 +111,26 @@ async def test_a_hundred_thousand_scroll_by_range_with_the_keyboard(
     async with serving(many) as site:
         page.on("request", note)
         await page.goto(site.url + "sessions")
-        await expect(page.locator(".total")).to_have_text("100,000 sessions", timeout=20_000)
+        await expect(page.locator(".total")).to_have_text("100,000 sessions")
         await page.locator("[role=list]").focus()
         await page.keyboard.press("End")
         last = page.locator(f"[data-index='{MANY - 1}']")
-        await expect(last.locator("bdi").first).to_have_text("Go", timeout=20_000)
+        await expect(last.locator("bdi").first).to_have_text("Go")
         assert await last.get_attribute("aria-posinset") == "100000"
         assert await last.get_attribute("aria-setsize") == "100000"
-        await expect(last.locator("a")).to_be_focused(timeout=20_000)
+        await expect(last.locator("a")).to_be_focused()
         await page.keyboard.press("Home")
         await page.keyboard.press("PageDown")
         await page.evaluate("() => { document.querySelector('.list').scrollTop = 44 * 50_000; }")
-        await expect(page.locator("[data-index='50002'] bdi").first).to_have_text("Go", timeout=20_000)
+        await expect(page.locator("[data-index='50002'] bdi").first).to_have_text("Go")
         assert await page.locator(".list-row").count() < 60
         assert await page.evaluate("() => document.querySelectorAll('*').length") < 1500
         assert len(asked) < 20
         await page.locator("[data-index='50002'] a").click()
         await until(page, "() => location.pathname.startsWith('/s/agent-')")
         await page.go_back()
-        await expect(page.locator("[data-index='50002'] bdi").first).to_have_text("Go", timeout=20_000)
+        await expect(page.locator("[data-index='50002'] bdi").first).to_have_text("Go")
+        await page.goto("about:blank")  # before the server goes
 
 
 async def test_the_order_holds_under_the_pointer(page: Page, host: SessionHost, site: Site) -> None:

@@ -12,11 +12,10 @@ from playwright.async_api import Page, expect
 
 from treering import SessionHost
 
-from .conftest import WAIT_MS, Site
+from .conftest import Site
 from .trees import grow, turns
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
 
 ROWS = ".tree-row"
 IMPORTS = """async () => {
@@ -182,6 +181,7 @@ async def test_a_tree_of_5000_entries_and_300_branches(site: Site, host: Session
     await expect(page.locator(".tree-row .pill")).to_have_count(len(labelled))
     await expect(page.get_by_text("branches without labels not shown")).to_be_visible()
     await page.locator(".tree-row .pill").first.click()
+    await expect(page).to_have_url(re.compile("at="))
     where = re.search(r"at=([^&]+)", page.url)
     assert where is not None
     chosen = where[1]

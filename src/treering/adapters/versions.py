@@ -86,6 +86,8 @@ def _numbers(release: str) -> tuple[int, ...]:
 CLAUDE_AGENT_SDK = Releases("claude-agent-sdk", ("claude_agent_sdk",), "claude-agent-sdk", "0.2.82", "0.2.189")
 LANGGRAPH = Releases("langgraph-checkpoint", ("langgraph", "langchain_core"), "langgraph", "4.3.0", "4.3.2")
 OPENAI_AGENTS = Releases("openai-agents", ("agents",), "openai-agents", "0.22.0", "0.24.0")
+PYDANTIC_AI = Releases("pydantic-ai-slim", ("pydantic_ai", "pydantic"), "pydantic-ai", "2.0.0", "2.68.0")
+STRANDS = Releases("strands-agents", ("strands",), "strands", "1.20.0", "1.62.0")
 
-FRAMEWORKS = (CLAUDE_AGENT_SDK, LANGGRAPH, OPENAI_AGENTS)
+FRAMEWORKS = (CLAUDE_AGENT_SDK, LANGGRAPH, OPENAI_AGENTS, PYDANTIC_AI, STRANDS)
 """Frameworks that there are adapters for."""

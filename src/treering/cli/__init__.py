@@ -66,7 +66,7 @@ _SECTIONS = (
                 "commands.entries",
                 "Print the entries in file order; with --leaf, only those on the path to that entry.",
             ),
-            "follow": Place("commands.entries", "Print each entry as another process appends it, until Ctrl-C."),
+            "follow": Place("commands.following", "Print each entry as another process appends it, until Ctrl-C."),
             "doctor": Place(
                 "commands.doctor",
                 "Check session files, alone or in directories at any depth, and the files that belong to them.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -35,6 +36,8 @@ QUIET = "treering.quiet"
 """The key under which a command's context notes that counts and progress are suppressed."""
 
 _LINES_AT_ONCE = 1000
+_LOOKS_EVERY_S = 0.5
+_STDOUT = 1
 _LINE_OF_PIPES = 120
 _NARROWEST = 40
 _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
@@ -204,6 +207,19 @@ def confirmed(question: str) -> bool:
         if isinstance(abort.__context__, KeyboardInterrupt):
             raise abort.__context__ from None
         return False
+
+
+async def watch_reader() -> None:
+    """Watch stdout if it is a pipe: a write reports a closed pipe, but the next entry may never come.
+
+    Raises:
+        BrokenPipeError: The reader has closed the pipe.
+    """
+    pipe = select.poll()
+    pipe.register(_STDOUT, 0)  # poll reports a closed other end without being asked to
+    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel does not set an anyio event
+        await anyio.sleep(_LOOKS_EVERY_S)
+    raise BrokenPipeError
 
 
 def _open_closed_streams() -> None:

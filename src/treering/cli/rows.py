@@ -118,11 +118,14 @@ def place_of(row: SessionSummary, chars_max: int | None = None) -> str:
         row: The session's row.
         chars_max: The maximum length; of a longer path the end is shown.
     """
-    if row.project is None:
-        return "-"
+    return "-" if row.project is None else shown_place(row.project, chars_max)
+
+
+def shown_place(folder: str, chars_max: int | None = None) -> str:
+    """Return a directory, with the home directory as `~`; see `place_of`."""
     mine = os.path.expanduser("~")
-    inside = row.project == mine or row.project.startswith(mine.rstrip(os.sep) + os.sep)
-    place = line("~" + row.project[len(mine.rstrip(os.sep)) :] if inside else row.project)
+    inside = folder == mine or folder.startswith(mine.rstrip(os.sep) + os.sep)
+    place = line("~" + folder[len(mine.rstrip(os.sep)) :] if inside else folder)
     return place if chars_max is None or len(place) <= chars_max else f"…{place[-chars_max + 1 :]}"
 
 

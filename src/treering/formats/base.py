@@ -11,7 +11,7 @@ A format that is written, too, has one more method: `write` for one file, or `wr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
@@ -99,6 +99,9 @@ class Format(ABC):
         title: The program's name as people know it.
         is_dialect: Whether its files are sessions here as they are, without an import.
         home: Where the program keeps its files, such as "~/.codex/sessions"; "" if that is not known.
+        checked: What its reader was checked with, such as "the program, 0.169.0" or "files of the program".
+        moved_by: The environment variable that names another folder in the place of the beginning of `home`, and that
+            beginning, such as ("CODEX_HOME", "~/.codex"); ("", "") if there is none.
         read_last: The beginning of the names of files that are read along with others of their folder.
     """
 
@@ -106,6 +109,8 @@ class Format(ABC):
     title: ClassVar[str]
     is_dialect: ClassVar[bool] = False
     home: ClassVar[str] = ""
+    checked: ClassVar[str] = ""
+    moved_by: ClassVar[tuple[str, str]] = ("", "")
     read_last: ClassVar[str] = ""
 
     @abstractmethod
@@ -127,6 +132,36 @@ class Format(ABC):
             OSError: It cannot be read.
         """
         ...
+
+    def folder(self, environ: Mapping[str, str]) -> Path | None:
+        """Return where the program keeps its files on this machine; None if that is not known.
+
+        Args:
+            environ: The environment, with the home folder and perhaps a folder of the program's own.
+        """
+        if not self.home:
+            return None
+        variable, beginning = self.moved_by
+        named = environ.get(variable, "") if variable else ""
+        place = self.home.replace(beginning, named, 1) if named else self.home
+        home = environ.get("HOME") or str(Path.home())
+        return Path(place.replace("~", home, 1) if place.startswith("~/") else place)
+
+    def may_hold(self, folder: Path, path: Path, *, is_folder: bool) -> bool:
+        """Return whether a file may hold a session, or a folder files with sessions, by its name.
+
+        Args:
+            folder: Where the program keeps its files.
+            path: The file or folder, which is below it.
+            is_folder: Whether it is a folder.
+        """
+        if is_folder:
+            return True
+        return path.suffix in (".jsonl", ".json") and not (self.read_last and path.name.startswith(self.read_last))
+
+    def holder_of(self, folder: Path, path: Path) -> Path:
+        """Return the file of the session to which a file belongs that changed; itself, unless it lies beside one."""
+        return path
 
     def only_lists(self, path: Path, head: bytes) -> bool:
         """Return whether a file below a folder, judged by its first bytes, only lists the sessions beside it."""

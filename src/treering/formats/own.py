@@ -104,6 +104,8 @@ class PiFormat(_DialectFormat):
     name = "pi"
     title = "pi"
     home = "~/.pi/agent/sessions"
+    checked = "the program, 0.73.1"
+    moved_by = ("PI_CODING_AGENT_DIR", "~/.pi/agent")
 
 
 class OmpFormat(_DialectFormat):
@@ -112,6 +114,7 @@ class OmpFormat(_DialectFormat):
     name = "omp"
     title = "oh-my-pi"
     home = "~/.omp/agent/sessions"
+    checked = "files of the program"
 
 
 def _header_block(path: Path) -> bytes:

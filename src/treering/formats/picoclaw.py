@@ -66,6 +66,7 @@ class PicoclawFormat(Format):
 
     name = NAME
     title = "picoclaw"
+    checked = "files of the program"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a picoclaw session."""

@@ -11,9 +11,10 @@ certainty, metadata has none; and a checkout is installed once and then pulled, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from inspect import getdoc
+from pathlib import Path
 
 from ..events.arguments import check_word
 from ..events.errors import ForeignFormatError
@@ -29,9 +30,16 @@ _OURS = {
     "treering-json": "own:TreeringJsonFormat",
     "dive": "dive:DiveFormat",
     "codex": "codex:CodexFormat",
+    "qwen": "qwen:QwenFormat",
     "claude-code": "claude_code:ClaudeCodeFormat",
+    "cline": "cline:ClineFormat",
+    "copilot": "copilot:CopilotFormat",
+    "kimi": "kimi:KimiFormat",
     "gemini": "gemini:GeminiFormat",
     "opencode": "opencode:OpencodeFormat",
+    "openai-agents": "openai_agents:OpenaiAgentsFormat",
+    "adk": "adk:AdkFormat",
+    "agent-framework": "agent_framework:AgentFrameworkFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
 }
@@ -97,9 +105,13 @@ def written_names() -> tuple[str, ...]:
     return tuple(each.name for each in formats() if is_written(each))
 
 
-def homes() -> dict[str, str]:
-    """Return where programs keep their files, by the names of the formats that say it; this loads all of them."""
-    return {each.name: each.home for each in formats() if each.home}
+def homes(environ: Mapping[str, str]) -> dict[str, Path]:
+    """Return where programs keep their files, by the names of the formats that say it; this loads all of them.
+
+    Args:
+        environ: The environment, which may name other folders than the programs' usual ones.
+    """
+    return {each.name: folder for each in formats() if (folder := each.folder(environ)) is not None}
 
 
 def is_written(format: Format) -> bool:
@@ -113,13 +125,13 @@ def table() -> str:
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
-    yield "program", "`--format`", "kept in", "files", "written"
-    yield ("---",) * 5
+    yield "program", "`--format`", "kept in", "files", "checked with", "written"
+    yield ("---",) * 6
     for format in formats():
         files = (getdoc(type(format)) or "").partition("\n\n")[0].replace("\n", " ")
         home = f"`{format.home}`" if format.home else ""
         written = "yes" if format.is_dialect or is_written(format) else ""
-        yield format.title, f"`{format.name}`", home, files, written
+        yield format.title, f"`{format.name}`", home, files, format.checked, written
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ Each file is recognized on its own. A folder that is itself a session, or a stor
 not searched further. Below a folder, a damaged file affects only itself, and files that are not sessions are counted.
 Links to folders are not followed, since they may lead back up. Files that treering keeps beside its logs are skipped:
 the contents of `.treering`, snapshots, leaf records, fragments, and backups. So are files that only list the sessions
-beside them. A file of a program that treering has no reader for, and that resembles those of another program, is
-refused by name: read as the other program's, it would be imported with its words left out.
+beside them. Files of Qwen Code resemble those of Claude Code and Gemini CLI: read as one of these, they would be
+imported with their words left out. So they are read as its own alone, whatever format is asked for, and documents of
+its first versions, which have no reader, are refused by name.
 
 Only one session, and the names of the folders still to be searched, are held in memory at a time.
 """
@@ -21,12 +22,10 @@ from typing import NamedTuple
 from ..events.disk.disk import PRIVATE_FOLDER
 from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
 from ..events.health.surroundings import log_of
-from ..events.json_values import JSON
 from .base import ForeignSession, Format, KeptSession
-from .json_lines import beginning, decoded
+from .json_lines import beginning
 from .opening import HEAD_MAX, beginning_of, cannot_read, head_of, is_packed
 from .programs import format_named, format_names, formats
-from .values import Object, as_object, as_text
 
 UNKNOWN_SHOWN = 5
 """How many of the files that are not sessions are listed by path."""
@@ -35,12 +34,8 @@ _LOOK = 4096
 _SUFFIXES = (".json", ".jsonl")
 _MAGIC = (b"{", b"[", b"SQLite format 3\0")
 
-_LINES_CHECKED = 50
-_QWEN = "Qwen Code"
-_QWEN_START = re.compile(rb'\{"uuid":"[^"]*","parentUuid":(null|"[^"]*"),"sessionId":')
-_QWEN_LINE = re.compile(rb'"message":\{"role":"(user|model)","parts":\[')
+_QWEN = "qwen"
 _OLD_QWEN = re.compile(rb'\{\s*"sessionId"\s*:.{0,4000}?"type"\s*:\s*"qwen"', re.DOTALL)
-_QWEN_ROLES = frozenset({"user", "model"})
 
 
 class Found(NamedTuple):
@@ -97,6 +92,11 @@ class Walk:
         head = head_of(self._source)
         _refuse_unreadable(self._source, head)
         chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head)
+        if self._requested_format not in (None, _QWEN) and _is_of_qwen(self._source, head):
+            raise ForeignFormatError(
+                f"this is a session of Qwen Code, not of {self._formats[0].title}: name the format {_QWEN!r}, or none",
+                where=Where(str(self._source)),
+            )
         if chosen is None:
             raise ForeignFormatError(
                 f"the file is not a session in any known format ({', '.join(format_names())}): "
@@ -193,7 +193,10 @@ class Walk:
             self.failed.append((path, cannot_read(error, path)))
 
     def _recognize(self, path: Path, head: bytes) -> Format | None:
-        return next((each for each in self._formats if each.detects(path, head)), None)
+        chosen = next((each for each in self._formats if each.detects(path, head)), None)
+        if chosen is not None and self._requested_format not in (None, _QWEN) and _is_of_qwen(path, head):
+            return None  # with all formats, the one that is certain is asked first
+        return chosen
 
 
 def _read(chosen: Format, path: Path) -> Iterator[Found]:
@@ -202,13 +205,16 @@ def _read(chosen: Format, path: Path) -> Iterator[Found]:
 
 
 def _refuse_unreadable(path: Path, head: bytes) -> None:
-    program = _unread_program(head)
-    if program is not None:
+    if _OLD_QWEN.match(beginning(head)) is not None:
         raise ForeignFormatError(
-            f"this looks like a session of {program}, which treering cannot read yet: it was left as it is, since read "
-            "as a session of a similar program it would lose its words",
+            "this looks like a session of Qwen Code before version 0.5, which treering cannot read: it was left as it "
+            "is, since read as a session of a similar program it would lose its words",
             where=Where(str(path)),
         )
+
+
+def _is_of_qwen(path: Path, head: bytes) -> bool:
+    return format_named(_QWEN).detects(path, head)
 
 
 def _path_below(path: Path, source: Path) -> Path | None:
@@ -220,32 +226,3 @@ def _path_below(path: Path, source: Path) -> Path | None:
 def _may_be_session(path: Path, head: bytes) -> bool:
     """Return whether a file may hold a session, by its suffix or its first bytes."""
     return path.suffix in _SUFFIXES or is_packed(path) or beginning(head).startswith(_MAGIC)
-
-
-def _unread_program(head: bytes) -> str | None:
-    """Return the program without a reader that wrote a file, judged by the file's first bytes; None for any other."""
-    start = beginning(head)
-    if _OLD_QWEN.match(start) is not None:
-        return _QWEN
-    if b'"parts"' in start or b'"systemPayload"' in start:
-        lines = start.splitlines()[:_LINES_CHECKED]
-        if any(_is_line_of_qwen(line) for line in lines):
-            return _QWEN
-    return None
-
-
-def _is_line_of_qwen(line: bytes) -> bool:
-    """Return whether a line is in the tree of a Qwen Code session, and holds a message of Google's or its own data."""
-    value = decoded(line)
-    if value is None:  # too long for the head
-        return _QWEN_START.match(line) is not None and _QWEN_LINE.search(line) is not None
-    if "uuid" not in value or "parentUuid" not in value:
-        return False
-    return _is_content(as_object(value.get("message"))) or (
-        value.get("type") == "system" and isinstance(value.get("systemPayload"), dict)
-    )
-
-
-def _is_content(message: Object) -> bool:
-    parts: JSON = message.get("parts")
-    return isinstance(parts, list) and "content" not in message and as_text(message.get("role")) in _QWEN_ROLES

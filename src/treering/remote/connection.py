@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -54,6 +54,7 @@ RECONNECT_MAX_S = 30.0
 """The longest pause before a stream is opened again."""
 
 _PAUSE_S = 0.05
+_END_WAIT_S = 0.1
 _GATEWAY = frozenset({502, 503, 504})
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _KEPT_MAX = 64
@@ -175,7 +176,8 @@ class Connection:
                 if not reply.is_success:
                     await reply.aread()
                     raise error_of_reply(reply)
-                return await take(reply.aiter_bytes())
+                async with _pieces_of(reply) as pieces:
+                    return await take(pieces)
 
         return await self._answered(once, in_doubt=False)
 
@@ -266,14 +268,29 @@ class Connection:
             if not reply.is_success:
                 await reply.aread()
                 raise error_of_reply(reply)
-            events, pieces = Events(), reply.aiter_bytes()
-            while True:
-                with anyio.fail_after(SILENCE_FOR_S):
-                    piece = await anext(pieces, None)
-                if piece is None:
-                    return
-                for event in events.take(piece):
-                    yield event
+            events = Events()
+            async with _pieces_of(reply) as pieces:
+                while True:
+                    with anyio.fail_after(SILENCE_FOR_S):
+                        piece = await anext(pieces, None)
+                    if piece is None:
+                        return
+                    for event in events.take(piece):
+                        yield event
+
+
+@asynccontextmanager
+async def _pieces_of(reply: httpx2.Response) -> AsyncGenerator[AsyncIterator[bytes]]:
+    """Yield the pieces of a reply, and leave no generator of them behind that has not ended, which trio warns of."""
+    pieces = reply.aiter_bytes()
+    try:
+        yield pieces
+    finally:
+        with anyio.move_on_after(_END_WAIT_S, shield=True):
+            await reply.aclose()
+        with anyio.move_on_after(_END_WAIT_S, shield=True), suppress(httpx2.TransportError, httpx2.StreamError):
+            async for _ in pieces:  # it ends, or says that the reply was closed, which ends the generators below it
+                pass
 
 
 class _Bye(msgspec.Struct):

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from ..events.errors import (
@@ -166,7 +167,7 @@ class Exchange:
             await self._respond(304, {"etag": known.etag}, b"")
         except TreeringError as error:
             await self._refuse(error)
-        except ConnectionError:
+        except (ConnectionError, ClientDisconnect):
             self._status = 499  # the client left
         except Exception as error:
             if self._status:
@@ -233,11 +234,14 @@ class Exchange:
             self._counted_for = None
 
     async def _handled(self, route: Route, call: Call[object, Any]) -> object:
-        """Let the handler answer, once more if the handle that was kept of its session is of another one now."""
+        """Let the handler answer, once more if the handle that was kept of its session is of another one now.
+
+        A body that is streamed has gone by then: waiting for its first piece again would never end.
+        """
         try:
             return await route.handler(call)
         except (SessionNotFound, LogReplaced):
-            if not self._service.forget(call.names.get("session_id", "")):
+            if not self._service.forget(call.names.get("session_id", "")) or route.body is bytes:
                 raise
         return await route.handler(call)
 

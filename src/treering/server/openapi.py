@@ -178,7 +178,9 @@ def _query_schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401  # any annotatio
 
 def _responses(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": route.summary}
-    content: dict[str, Any] = {each: {"schema": {"type": "string"}} for each in route.media_types}
+    content: dict[str, Any] = {
+        each: {"schema": {"type": "object" if each == "application/json" else "string"}} for each in route.media_types
+    }
     if route.reply is not None and route.reply is not bytes:
         content["application/json"] = {"schema": by_type[id(route.reply)]}
     if content:

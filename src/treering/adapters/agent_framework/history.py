@@ -11,9 +11,9 @@ from ...actors.session.session import Session
 from ...events.entries import CompactionEntry, ContextEditEntry, Entry, MessageEntry
 from ...events.errors import ExtraMissing, LeafMoved
 from ...events.json_values import json_object, raw_object
+from ...formats.agent_framework.messages import Data, data_of, has_id, identity_of, message_of
 from ..hosting import Hosting, HostOrRoot
 from ..session_index import SessionIndex, SessionIndexes
-from .messages import Data, data_of, has_id, identity_of, message_of
 
 try:
     from agent_framework import HistoryProvider, Message

@@ -11,16 +11,17 @@ import anyio
 
 from ...actors.commands import AppendOptions
 from ...actors.host.host import SessionHost
-from ...events.entries import MessageEntry, Payload, Usage, UsageRecord
+from ...events.entries import MessageEntry, Payload
 from ...events.errors import LeafMoved
-from ...events.json_values import JSON, raw_object
+from ...events.json_values import JSON
 from ...events.providers.responses import items_of, message_of
+from ...formats.openai_agents.records import MAIN, mark, usage_of, usage_record
 from ..hosting import HostOrRoot, to_the_end
 from ..session_index import SessionIndexes
-from .branches import MAIN, RUN, Branches, Node, mark
-from .session import TreeringSession, latest
+from .branches import Branches, Node
+from .session import TreeringSession, edits_of_others, latest
 from .turns import PREVIEW_CHARS_MAX, by_turns, texts_of, tool_usage, turn_row, when
-from .usage import sum_of, usage_data, usage_of
+from .usage import sum_of, usage_data
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
@@ -115,7 +116,8 @@ class TreeringAdvancedSession(TreeringSession):
             *kept, item = items_of(shown[-1].message)
             entry = await session.entry(shown[-1].entry_id)
             above = None if entry is None else entry.parent_id
-            await _append(branches, [mark(branch), *map(message_of, kept)], above)
+            edits = await edits_of_others(session, shown[-1].entry_id, tip)
+            await _append(branches, [mark(branch), *map(message_of, kept), *edits], above)
             return cast("TResponseInputItem", item)
 
         return await self._writing(pop)
@@ -286,8 +288,7 @@ class TreeringAdvancedSession(TreeringSession):
                 return
             turn = max(anchors)
             before = branches.runs(branch).get(turn)
-            usage = usage_of(data).beyond(Usage() if before is None else usage_of(before))
-            record = UsageRecord(RUN, usage, raw_metadata=raw_object({"turn": anchors[turn], **data}, "the usage"))
+            record = usage_record(anchors[turn], data, None if before is None else usage_of(before))
             await _append(branches, [record], branches.tip(branch))
 
         await self._writing(store)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session
+from ...events.entries import ContextEdit, ContextEditEntry, Payload
 from ...events.providers.responses import items_of, message_of
 from ...projections.context import ContextMessage
 from ..hosting import Hosting, HostOrRoot
@@ -96,9 +97,10 @@ class TreeringSession:
             *kept, item = _items(last)
             entry = await session.entry(last.entry_id)
             above = None if entry is None else entry.parent_id
-            if kept:  # something else wrote several items as one message
-                rest = [message_of(cast("dict[str, object]", each)) for each in kept]
-                await session.append_many(rest, below=above)
+            staying: list[Payload] = [message_of(cast("dict[str, object]", each)) for each in kept]
+            staying += await edits_of_others(session, last.entry_id)
+            if staying:  # also if something else wrote several items as one message
+                await session.append_many(staying, below=above)
             elif above is None:
                 await session.reset_leaf()
             else:
@@ -124,6 +126,20 @@ class TreeringSession:
             return await work(await host.get_or_create(self.session_id))
 
         return await self._hosting.run(run)
+
+
+async def edits_of_others(session: Session, entry_id: str, leaf_id: str | None = None) -> list[ContextEdit]:
+    """Return the edits on the path below an entry that change how others are shown, and so outlive it.
+
+    Args:
+        session: The session.
+        entry_id: The entry, on the path.
+        leaf_id: The end of the path, by default the leaf.
+    """
+    path = session.path(leaf_id)
+    below = [await session.entry(each) for each in path[path.index(entry_id) + 1 :]]
+    edits = [each.context_edit for each in below if isinstance(each, ContextEditEntry)]
+    return [edit for edit in edits if edit.target_id != entry_id]
 
 
 def latest(messages: Sequence[ContextMessage], most: int | None) -> list[TResponseInputItem]:

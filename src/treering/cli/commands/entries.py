@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import select
 import sys
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator
 
-import anyio
 import click
 import msgspec
 
 from ...actors.session.session import Session
 from ...events.entries import Entry, OpaqueEntry
-from ...projections.feed_events import Reset
 from ...projections.labels import LabelledEntry
 from ...projections.labels import labels as labels_of
 from ..descriptions import LABEL_CHARS_MAX, line_of, preview_of, role_of, short
 from ..home import Home
-from ..messages import warn
 from ..opening import find_entry, find_leaf, opened
 from ..options import home_options, json_option, leaf_option, session_argument, session_file
 from ..output import as_json as encoded
@@ -91,66 +86,6 @@ def _native_line(entry: Entry) -> bytes:
     envelope = {"type": entry.type, "id": entry.id, "parent_id": entry.parent_id}
     timed = {"timestamp": msgspec.to_builtins(entry.timestamp), "seq": entry.seq, "opaque": entry.reason}
     return encoded({**envelope, **own, **envelope, **timed})
-
-
-_STDOUT = 1
-_LOOKS_EVERY_S = 0.5
-
-
-@click.command()
-@session_file
-@json_option
-@click.option("--from-start", is_flag=True, help="Print the existing entries first.")
-@home_options
-def follow(file: str, as_json: bool, from_start: bool, root: str | None) -> None:
-    """Print each entry as another process appends it, until Ctrl-C.
-
-    It also ends when the program that reads its output has ended, as `head` does.
-
-    \b
-    Examples:
-      treering follow session.jsonl
-      treering follow session.jsonl --json --from-start
-    """
-    with suppress(KeyboardInterrupt):
-        run(_follow, file, root, as_json, from_start)
-
-
-async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) -> None:
-    async with (
-        opened(file, root) as session,
-        session.subscribe(after=0 if from_start else session.cursor) as subscription,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(_watch_reader)
-        while True:
-            _show_items(await subscription.receive_many(), file, as_json=as_json)
-
-
-def _show_items(items: Iterable[Entry | Reset], file: str, *, as_json: bool) -> None:
-    """Show entries together, and a warning where the file was replaced."""
-    entries: list[Entry] = []
-    for item in items:
-        if isinstance(item, Reset):
-            show(entries, as_json=as_json)
-            entries = []
-            warn(f"{file}: the file was replaced or truncated; following it from the start")
-        else:
-            entries.append(item)
-    show(entries, as_json=as_json)
-
-
-async def _watch_reader() -> None:
-    """Watch stdout if it is a pipe: a write reports a closed pipe, but the next entry may never come.
-
-    Raises:
-        BrokenPipeError: The reader has closed the pipe.
-    """
-    pipe = select.poll()
-    pipe.register(_STDOUT, 0)  # poll reports a closed other end without being asked to
-    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel does not set an anyio event
-        await anyio.sleep(_LOOKS_EVERY_S)
-    raise BrokenPipeError
 
 
 @click.command()

@@ -131,7 +131,7 @@ def _format_names() -> Sequence[str]:
 def _programs_with_a_home() -> Sequence[str]:
     from ...formats.programs import homes
 
-    return (*homes(),)
+    return (*homes(os.environ),)
 
 
 @click.command("import")
@@ -179,8 +179,8 @@ def import_(
     if programs:
         from ...formats.programs import homes
 
-        kept_in = homes()
-        sources += [(os.path.expanduser(kept_in[name]), name) for name in programs]
+        kept_in = homes(os.environ)
+        sources += [(str(kept_in[name]), name) for name in programs]
     if not sources:
         raise click.UsageError("Missing argument 'PATH...': give a path, or a program with --from")
     imported = run(_import, Home.at(root), sources)

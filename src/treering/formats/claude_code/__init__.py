@@ -26,6 +26,7 @@ from ...events.errors import ForeignFormatError
 from ...events.findings import Finding
 from ...events.texts import counted
 from ..base import ForeignSession, Format
+from ..excerpts import Excerpt
 from ..opening import unreadable
 from .agents import PREFIX, AgentFiles, Callers, meta_of
 from .entries import Entries, time_of
@@ -45,6 +46,8 @@ class ClaudeCodeFormat(Format):
     name = "claude-code"
     title = "Claude Code"
     home = "~/.claude/projects"
+    checked = "the program, 2.1.197"
+    moved_by = ("CLAUDE_CONFIG_DIR", "~/.claude")
     read_last = PREFIX
 
     def __init__(self) -> None:
@@ -81,7 +84,8 @@ class _Transcript:
         self._agent_files: list[Path] = []
         self._sessions = {node.session for node in self._scan.nodes if not node.sidechain}
         self._sessions.update(conversation.session for conversation in self._own)
-        for agent_path in beside.of(self._scan, self._sessions) if self._own else ():
+        alone = isinstance(path, Excerpt)  # what sub-agents said is not asked for
+        for agent_path in beside.of(self._scan, self._sessions) if self._own and not alone else ():
             self._agent_files += (agent_path, agent_path.with_suffix(".meta.json"))
             try:
                 self._agents.append(_scanned(agent_path))

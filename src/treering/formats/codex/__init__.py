@@ -29,6 +29,7 @@ from ...events.errors import ExtraMissing, ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import derived_id
+from ..excerpts import Excerpt
 from ..json_lines import Line, Notes, decoded, objects_of, unheard
 from ..opening import modified_at
 from ..values import Object, as_count, as_object, as_text, as_time
@@ -52,6 +53,8 @@ class CodexFormat(Format):
     name = NAME
     title = "Codex"
     home = "~/.codex/sessions"
+    checked = "the program, 0.169.0"
+    moved_by = ("CODEX_HOME", "~/.codex")
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a rollout; one that could not be decompressed is recognized by its name."""
@@ -147,7 +150,8 @@ def _parts(path: Path, session: str, metadata: Object, notes: Notes) -> tuple[li
     parts: list[Part] = []
     names: list[str] = []
     elsewhere = ""
-    for file in (*(_earlier(path, session) if metadata.get("history_base") else ()), path):
+    has_earlier = metadata.get("history_base") and not isinstance(path, Excerpt)
+    for file in (*(_earlier(path, session) if has_earlier else ()), path):
         is_last = file == path
         if _name(file) in names:  # it is also there uncompressed
             continue

@@ -78,6 +78,7 @@ class DiveFormat(Format):
 
     name = NAME
     title = "dive"
+    checked = "files of the program"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a session of dive or a list of its messages."""

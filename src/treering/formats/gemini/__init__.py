@@ -34,11 +34,7 @@ from ...events.findings import Finding
 from ...events.json_values import JSON
 from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id
-from ..json_lines import Notes, beginning, carries_text, document, first_object, objects, unheard
-from ..opening import modified_at
-from ..values import Object, as_object, as_text, as_time, kept_json
-from .history import History, HistoryMessage
-from .messages import (
+from ..google_messages import (
     ASIDE,
     ASSISTANTS,
     USERS,
@@ -48,8 +44,12 @@ from .messages import (
     read_usage,
     read_user,
 )
+from ..google_unread import note_unread_of_message
+from ..json_lines import Notes, beginning, carries_text, document, first_object, objects, unheard
+from ..opening import modified_at
+from ..values import Object, as_object, as_text, as_time, kept_json
+from .history import History, HistoryMessage
 from .preambles import is_preamble, marks_of_user
-from .unread import note_unread_of_message, note_unread_of_session
 
 NAME = "gemini"
 
@@ -64,6 +64,12 @@ _CHECKPOINT = re.compile(
 )
 _CHECKPOINT_PREFIX = "checkpoint-"
 _SESSION_PREFIX = "session-"
+_SESSION_FIELDS = frozenset(
+    {
+        *("directories", "hasUserOrAssistantMessage", "kind", "lastUpdated", "memoryScratchpad", "projectHash"),
+        *("sessionId", "startTime", "summary"),
+    }
+)
 _CONTENT_FIELDS = frozenset({"parts", "role"})
 _TYPES: dict[JSON, str] = {"user": "user", "function": "user", "model": "model"}
 
@@ -76,6 +82,8 @@ class GeminiFormat(Format):
     name = NAME
     title = "Gemini CLI"
     home = "~/.gemini/tmp"
+    checked = "the program, 0.61.0"
+    moved_by = ("GEMINI_CLI_HOME", "~")
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a Gemini CLI session or a conversation saved in Gemini CLI."""
@@ -139,7 +147,8 @@ def _read(path: Path) -> ForeignSession:
         if not history.holds_session_data:
             raise ForeignFormatError("the file contains nothing of a Gemini CLI session", where=Where(str(path)))
         header = _header(path, history, modified)
-    note_unread_of_session(history.metadata, notes)
+    notes.check_fields("session", history.metadata, _SESSION_FIELDS)
+    notes.check_strings("session", history.metadata, "summary")
     entries, leaf = _entries(header, history, notes)
     notes.close()
     return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)

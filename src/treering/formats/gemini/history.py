@@ -1,4 +1,4 @@
-"""Gemini CLI: the history that the lines of a session produce. For the content of a message, see `messages`.
+"""Gemini CLI: the history that the lines of a session produce. For the content of a message, see `google_messages`.
 
 Messages that were rewound or replaced keep their place; later messages follow the point from which the history
 continued.
@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ..chain import derived_id
+from ..google_messages import ASSISTANTS, USERS, content_of_answer, read_answer, read_responses, read_usage, read_user
 from ..json_lines import Line, Notes
 from ..values import Object, as_objects, as_text
-from .messages import ASSISTANTS, USERS, content_of_answer, read_answer, read_responses, read_usage, read_user
 from .preambles import is_preamble
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...events.entries import Message
+from ..google_messages import USERS, read_user
 from ..messages import Preambles, marks_of, opened, tagged
 from ..values import Object, as_text
-from .messages import USERS, read_user
 
 _PREAMBLES = Preambles(
     tagged("session_context", "hook_context"),

@@ -8,6 +8,7 @@ the file comes from, so that an import finds it again; what the session itself r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +31,7 @@ MARK = "treering"
 
 Role: TypeAlias = Literal["user", "assistant", "tool"]
 
+_UNITS = re.compile(r"[^a-zA-Z0-9]")
 _SHOWN_CHARS = 80
 _LINE_MAX = 64 * 1024 * 1024
 
@@ -138,6 +140,13 @@ class Target(Protocol):
     def plan(self, talk: Talk, place: Place) -> Plan:
         """Return the session file; nothing is written."""
         ...
+
+
+def dashed(cwd: str) -> str:
+    """Return a folder's path as programs written in JavaScript name a folder after it: `-` for each odd unit."""
+    units = cwd.encode("utf-16-le", "surrogatepass")
+    codes = (int.from_bytes(units[at : at + 2], "little") for at in range(0, len(units), 2))
+    return "".join(_UNITS.sub("-", chr(code)) for code in codes)
 
 
 def mark(talk: Talk, own_id: str) -> Object:

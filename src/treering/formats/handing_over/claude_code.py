@@ -7,7 +7,6 @@ left out. The folder is named after the project, and the file after the session,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
@@ -18,12 +17,11 @@ from ...events.json_values import JSON
 from ...events.providers.anthropic import to_anthropic
 from ..chain import derived_id
 from ..values import Object, as_list
-from .base import Place, Plan, Said, Talk, json_lines, mark, milliseconds, not_held
+from .base import Place, Plan, Said, Talk, dashed, json_lines, mark, milliseconds, not_held
 
 _VERSION = "2.1.197"
 _FOLDER_MAX = 200
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-_UNITS = re.compile(r"[^a-zA-Z0-9]")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MODEL = "claude-"
 
@@ -51,14 +49,12 @@ class ClaudeCodeTarget:
 
 def folder_of(cwd: str) -> str:
     """Return the name of a project's folder."""
-    units = cwd.encode("utf-16-le", "surrogatepass")
-    codes = [int.from_bytes(units[at : at + 2], "little") for at in range(0, len(units), 2)]
-    name = "".join(_UNITS.sub("-", chr(code)) for code in codes)
+    name = dashed(cwd)
     if len(name) <= _FOLDER_MAX:
         return name
-    number = 0
-    for code in codes:
-        number = (number * 31 + code) & 0xFFFFFFFF
+    units, number = cwd.encode("utf-16-le", "surrogatepass"), 0
+    for at in range(0, len(units), 2):
+        number = (number * 31 + int.from_bytes(units[at : at + 2], "little")) & 0xFFFFFFFF
     return f"{name[:_FOLDER_MAX]}-{_base36(abs(number - (1 << 32) if number >> 31 else number))}"
 
 

@@ -13,6 +13,7 @@ _PLACES = {
     "gemini": ("gemini", "GeminiTarget"),
     "opencode": ("opencode", "OpencodeTarget"),
     "pi": ("pi", "PiTarget"),
+    "qwen": ("qwen", "QwenTarget"),
 }
 
 

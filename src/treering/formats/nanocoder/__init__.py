@@ -45,6 +45,7 @@ class NanocoderFormat(Format):
 
     name = NAME
     title = "nanocoder"
+    checked = "files of the program"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a nanocoder session: a file or a folder."""

@@ -26,6 +26,7 @@ from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import Chain, is_derived
+from ..databases import HEAD, beside_database
 from ..json_lines import Notes, beginning, decoded, document
 from ..opening import modified_at, read_each
 from ..values import Object, as_list, as_object, as_text, as_time, kept_json
@@ -41,9 +42,21 @@ from .messages import (
     read_summary,
     read_user,
 )
-from .storage import HEAD, InFile, InTree, Record, StoredSession, in_database, is_database, is_in_first_tree, is_tree
+from .storage import (
+    EndsInTree,
+    InFile,
+    InTree,
+    Record,
+    StoredSession,
+    in_database,
+    is_database,
+    is_in_first_tree,
+    is_tree,
+)
 
 NAME = "opencode"
+_DATABASE = "opencode.db"
+_STORAGE = "storage"
 
 _CLEARED = "[Old tool result content cleared]"  # what opencode sends instead
 _MESSAGE_PREFIX = "msg_"
@@ -71,6 +84,8 @@ class OpencodeFormat(Format):
     name = NAME
     title = "opencode"
     home = "~/.local/share/opencode"
+    checked = "the program, 1.18.33"
+    moved_by = ("XDG_DATA_HOME", "~/.local/share")
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is an opencode session, storage tree, or database."""
@@ -93,11 +108,36 @@ class OpencodeFormat(Format):
         data = as_object(document(path))
         return iter((_read(InFile(path, data) if "messages" in data else InTree(path)),))
 
+    def may_hold(self, folder: Path, path: Path, *, is_folder: bool) -> bool:
+        """Return whether this is the database, or, if there is none, lies in the tree of sessions."""
+        if (folder / _DATABASE).exists():  # the tree was moved into it
+            return path == folder / _DATABASE
+        sessions = folder / _STORAGE / "session"
+        if is_folder:
+            return path in (sessions, sessions.parent) or sessions in path.parents
+        return sessions in path.parents and path.suffix == ".json"
+
+    def holder_of(self, folder: Path, path: Path) -> Path:
+        """Return the database of its log, and the session of a message."""
+        if path.name.startswith(f"{_DATABASE}-"):
+            return path.with_name(_DATABASE)
+        return path
+
+    def has_ends(self, path: Path) -> bool:
+        """Return whether this is a database, or a session's file in a storage tree; see `ReadsEnds.has_ends`."""
+        return path.suffix == ".db" or (path.parent.parent.name == "session" and path.suffix == ".json")
+
+    def read_ends(self, path: Path, since: datetime | None) -> Iterator[ForeignSession]:
+        """Read how sessions begin and end; see `ReadsEnds.read_ends`."""
+        if path.suffix == ".json":
+            return iter((_read(EndsInTree(path)),))
+        since_ms = 0 if since is None else int(since.timestamp() * 1000)
+        return in_database(path, _read, ends_since_ms=since_ms)
+
 
 def _companions(database: Path) -> tuple[Path, ...]:
     """Return the paths beside a database: its own files, and the older tree, whose content was moved into it."""
-    own_files = (database.with_name(f"{database.name}-{end}") for end in ("wal", "shm", "journal"))
-    return (*own_files, database.with_name("storage"))
+    return (*beside_database(database), database.with_name("storage"))
 
 
 def _is_session(start: bytes, is_first: bool) -> bool:

@@ -52,7 +52,8 @@ class Malformed(InvalidInput):
     """The request is not what the interface describes: its JSON, its query, a header or its media type.
 
     Attributes:
-        status: 400, or 415 for the media type.
+        status: 400; 415 for the media type, 408 for a body that does not come. 422 for what a description cannot rule
+            out: parameters each of which is right, but not beside the other one, and bounds that a server may set.
     """
 
     def __init__(self, message: str, *, status: int = 400) -> None:

@@ -34,10 +34,10 @@ class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     Attributes:
         after: The cursor or seq.
-        ids: The ids.
+        ids: The ids, which make `after` and `limit` meaningless.
         types: The types of entries to read; by default all.
         limit: How many.
-        wait: Seconds to wait for such an entry if there is none yet; the page is empty if none comes.
+        wait: Seconds to wait for such an entry if there is none yet; the page is empty if none comes. Not beside `ids`.
     """
 
     after: After | None = None
@@ -91,13 +91,15 @@ class PathPage(Struct, frozen=True):
     right="read",
     query=EntriesQuery,
     reply=EntryPage,
-    errors=(404, 409),
+    errors=(404, 409, 422),
     tagged=True,
 )
 async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     """Read entries in the order of the log, page by page."""
     session, query, limits = await call.reading(), call.query, call.service.limits
     check_limit(query.limit, limits.page_max)
+    if len(query.ids) > limits.page_max:
+        raise Malformed(f"one page has `page_max` ({limits.page_max}) entries, not {len(query.ids)}", status=422)
     seq = _seq_after(query.after, session.cursor)
     if query.wait:
         await _wait(call, session, seq)
@@ -105,11 +107,13 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     seq = _seq_after(query.after, end)  # which is of no use if the log was replaced while this waited
     call.unless_known(f"{state_tag(session)}/{seq}.{quote(repr(query))}")
     if query.ids:
-        found = [await session.entry(entry_id) for entry_id in query.ids[: limits.page_max]]
-        missing = next((name for name, entry in zip(query.ids, found, strict=False) if entry is None), None)
-        if missing is not None:
-            raise EntryNotFound(missing)
-        items = [entry_raw(entry) for entry in found if entry is not None]
+        items = list[Raw]()
+        for entry_id in query.ids:
+            named = await session.entry(entry_id)
+            if named is None:
+                raise EntryNotFound(entry_id)
+            if not query.types or named.type in query.types:
+                items.append(entry_raw(named))
         return EntryPage(items, str(end), up_to_date=True, leaf=session.leaf_id)
     items = list[Raw]()
     size = 0
@@ -134,9 +138,10 @@ async def _wait(call: Call[EntriesQuery, None], session: Session, seq: int) -> N
     """
     query, service, principal = call.query, call.service, call.principal
     if query.ids:
-        raise Malformed("`wait` is for entries that are to come, which have no ids yet: leave out `ids`")
+        raise Malformed("`wait` is for entries that are to come, which have no ids yet: leave out `ids`", status=422)
     if query.wait > service.limits.wait_max_s:
-        raise Malformed(f"`wait` is {query.wait:g} seconds, more than `wait_max_s` ({service.limits.wait_max_s:g})")
+        wait_max_s = service.limits.wait_max_s
+        raise Malformed(f"`wait` is {query.wait:g} seconds, more than `wait_max_s` ({wait_max_s:g})", status=422)
     async with while_there(call):
         await until_newer(service, session, seq, query.types, min(query.wait, service.time_left_s(principal)))
     if service.time_left_s(principal) <= 0 or not service.still_knows(principal):

@@ -120,7 +120,7 @@ class Siblings(Struct, frozen=True):
     right="read",
     query=OutlineQuery,
     reply=OutlinePage,
-    errors=(404, 409),
+    errors=(404, 409, 422),
     tagged=True,
 )
 async def get_outline(call: Call[OutlineQuery, None]) -> OutlinePage:
@@ -128,9 +128,9 @@ async def get_outline(call: Call[OutlineQuery, None]) -> OutlinePage:
     session, query = await call.reading(), call.query
     check_limit(query.limit, call.service.limits.page_max)
     if sum(each is not None for each in (query.before, query.after, query.around)) > 1:
-        raise Malformed("give one of `before`, `after` and `around`")
+        raise Malformed("give one of `before`, `after` and `around`", status=422)
     if query.places and (query.types or query.after is not None or query.around is not None):
-        raise Malformed("`places` are read from the end: give `before` beside it alone")
+        raise Malformed("`places` are read from the end: give `before` beside it alone", status=422)
     call.unless_known(f"{state_tag(session)}/{quote(repr(query))}")
     log = await session.log()
     leaf = log.index.path_end(query.leaf)

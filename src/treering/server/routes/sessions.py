@@ -27,6 +27,7 @@ from ..creation import NewSession, check_own_key, write_new
 from ..filters import Order, SessionFilter, filtered
 from ..http.fields import Count, Folder, Limit, Name, NewId
 from ..http.pages import check_limit
+from ..http.problems import Malformed
 from ..preconditions import REPEATED, append_options, check_match
 from ..repeats import id_for
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
@@ -97,13 +98,13 @@ def detail_of(
 # -- listing
 
 
-@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=SessionPage)
+@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=SessionPage, errors=(422,))
 async def list_sessions(call: Call[ListQuery, None]) -> SessionPage:
     """List sessions, page by page."""
     service, query = call.service, call.query
     position = str(service.host.sessions_position())
     if query.page is not None and query.start is not None:
-        raise InvalidInput("give `page` or `start`, not both: a page says where it begins")
+        raise Malformed("give `page` or `start`, not both: a page says where it begins", status=422)
     check_limit(query.limit, service.limits.page_max)
     found = await filtered(service, call.principal, query)
     counts = await found.counts() if query.count else None
@@ -226,7 +227,7 @@ class KeyedSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     cwd: Folder | None = None
 
 
-@routes.add("PUT", "/v1/keys/{key}", right="write", body=KeyedSession, reply=SessionRow, statuses=(201,))
+@routes.add("PUT", "/v1/keys/{key}", right="write", body=KeyedSession, reply=SessionRow, statuses=(201,), errors=(409,))
 async def get_or_create_by_key(call: Call[Nothing, KeyedSession]) -> Reply:
     """Return the session of a key, which is created if it does not exist."""
     key = call.names["key"]

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of
 from ...actors.transfer.reports import ImportReport
-from ...events.errors import InvalidInput, NotAuthorized
+from ...events.errors import InvalidInput, NotASession, NotAuthorized
 from ...events.findings import Finding, LeftOut
 from ...wire import (
     FindingReply,
@@ -190,6 +190,8 @@ async def put_session(call: Call[PutQuery, None]) -> Reply:
 
     async def write() -> None:
         async with _uploaded(call) as path, SessionHost(path.parent) as reader:
+            if not path.stat().st_size:  # no file at all, which would be a session that does not exist
+                raise NotASession("the request has no body: send the file of the session")
             session = await reader.load(path, read_only=True)
             if session.id != session_id:
                 raise InvalidInput(f"this is the file of session {session.id!r}: name it in the path")

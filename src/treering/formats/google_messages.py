@@ -1,4 +1,4 @@
-"""Gemini CLI: the content of one message.
+"""Messages in the form of Google's contents, as Gemini CLI and Qwen Code store them: the content of one.
 
     {"type":"user","content":[{"text":"Say hello."}]}
     {"type":"gemini","content":"Hello!","thoughts":[{"subject":"...","description":"..."}],"model":"...","tokens":{...},
@@ -20,7 +20,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from ...events.content import (
+from ..events.content import (
     Content,
     ImagePart,
     Text,
@@ -34,10 +34,10 @@ from ...events.content import (
     thinking,
     tool_result,
 )
-from ...events.entries import Message, Usage
-from ...events.json_values import JSON
-from ...events.providers.common import image_at
-from ..values import (
+from ..events.entries import Message, Usage
+from ..events.json_values import JSON
+from ..events.providers.common import image_at
+from .values import (
     Object,
     as_arguments,
     as_count,

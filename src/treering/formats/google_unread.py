@@ -1,17 +1,11 @@
-"""Gemini CLI: what a message holds that is not read, for the report."""
+"""Messages in the form of Google's contents: what one holds that is not read, for the report."""
 
 from __future__ import annotations
 
-from ...events.json_values import JSON
-from ..json_lines import Notes
-from ..values import Object, as_items, as_object, as_objects
+from ..events.json_values import JSON
+from .json_lines import Notes
+from .values import Object, as_items, as_object, as_objects
 
-_SESSION_FIELDS = frozenset(
-    {
-        *("directories", "hasUserOrAssistantMessage", "kind", "lastUpdated", "memoryScratchpad", "projectHash"),
-        *("sessionId", "startTime", "summary"),
-    }
-)
 _MESSAGE_FIELDS = frozenset({"content", "displayContent", "id", "model", "parts", "timestamp", "tokens", "type"})
 _ANSWER_FIELDS = _MESSAGE_FIELDS | {"thoughts", "toolCalls"}
 _RECORD_FIELDS = frozenset(
@@ -29,12 +23,6 @@ _PART_FIELDS = _READ | {_CALL, _RESPONSE, "partMetadata", "thought", "thoughtSig
 _CALL_FIELDS = frozenset({"args", "id", "name", "partialArgs", "willContinue"})
 _RESPONSE_FIELDS = frozenset({"id", "name", "parts", "response", "scheduling", "willContinue"})
 _OUTPUTS = frozenset({"error", "output"})
-
-
-def note_unread_of_session(metadata: Object, notes: Notes) -> None:
-    """Note the metadata of a session that carries text and is not read."""
-    notes.check_fields("session", metadata, _SESSION_FIELDS)
-    notes.check_strings("session", metadata, "summary")
 
 
 def note_unread_of_message(raw: Object, notes: Notes, *, is_answer: bool) -> None:

@@ -1,0 +1,280 @@
+"""The operating system's notifications of changed files, shared by all watches of an event loop.
+
+Notifications need a few descriptors and a thread, so all watches share them: they are opened for the first watch and
+closed after the last. No task is dedicated to them. One of the waiting watches listens, in a thread that it awaits, and
+wakes the watches that are affected; when it leaves, another one takes over.
+
+A notification only says that it is time to check the files. Whenever notifications may have been lost, all watches are
+told to check. If none are available, the watches check when their timeouts expire. So do those of a folder whose path
+is not UTF-8, which cannot be watched.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from anyio import CapacityLimiter, Event, current_time, move_on_after, to_thread
+from anyio.lowlevel import RunVar, checkpoint
+
+from ..telemetry import failure_of, logger
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+
+FOLDERS_MAX = 1024
+"""How many folders are watched at most; files in other folders are checked only when a watch's timeout expires."""
+
+AGAIN_S = 60.0
+"""After how many seconds to try again if notifications are not available."""
+
+REOPEN_S = 1.0
+"""After how many seconds to open notifications again that broke off: a change of a file whose name is not UTF-8 ends
+them."""
+
+CHANGED_MAX = 4096
+"""How many paths are told to a watch at a time; if there are more, it may be any."""
+
+_STEP_MS = 5
+_DEBOUNCE_MS = 20
+
+
+class Place:
+    """The waiting place of one watch.
+
+    Attributes:
+        paths: The files and folders whose changes concern the watch. A path that ends with a slash stands for
+            everything in that folder.
+        noticed: Whether one of them may have changed since its last wait.
+        changed: The paths that changed meanwhile, as they were reported; None if it may be any.
+        wakeup: Wakes the watch while it waits and another one listens.
+    """
+
+    __slots__ = ("_notices", "changed", "noticed", "paths", "wakeup")
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+        self.paths: frozenset[str] = frozenset()
+        self.noticed = False
+        self.changed: set[str] | None = set()
+        self.wakeup: Event | None = None
+
+    def watch(self, paths: frozenset[str]) -> None:
+        """Watch these paths, and no others, from the next wait on; the folder of each exists.
+
+        The watch is notified once when that has begun.
+        """
+        if paths != self.paths:
+            self._notices.watch(self, paths)
+
+    async def wait(self, timeout_s: float) -> set[str] | None:
+        """Wait until something may have changed since the last wait, or until the timeout expires.
+
+        Returns:
+            The paths that changed, none after the timeout; None if it may be any.
+        """
+        await self._notices.wait(self, timeout_s)
+        changed, self.changed = self.changed, set()
+        return changed
+
+    def notice(self, changed: Iterable[str] | None) -> None:
+        """Tell the watch to check its files: those at these paths, or all."""
+        self.noticed = True
+        if changed is not None and self.changed is not None:
+            self.changed.update(changed)
+        if changed is None or len(self.changed or ()) > CHANGED_MAX:
+            self.changed = None
+        self.wake()
+
+    def wake(self) -> None:
+        """Interrupt the wait of the watch, so that it checks whether to listen."""
+        if self.wakeup is not None:
+            self.wakeup.set()
+            self.wakeup = None
+
+
+class Notices:
+    """The notifications of one event loop; see `here`."""
+
+    def __init__(self) -> None:
+        self._limiter = CapacityLimiter(1)  # the thread blocks for long, so it must not count against the default limit
+        self._places: dict[Place, None] = {}
+        self._counts_by_folder: Counter[str] = Counter()
+        self._random = random.Random()  # the program's own generator is left alone
+        self._native: RustNotify | None = None
+        self._watched: frozenset[str] = frozenset()
+        self._outdated = False
+        self._again_at: float | None = None  # when to open notifications again after they failed
+        self._is_failing = False
+        self._stop: threading.Event | None = None  # set while a watch listens
+
+    @contextmanager
+    def place(self) -> Generator[Place]:
+        """Provide a watch with a place to wait."""
+        place = Place(self)
+        self._places[place] = None
+        try:
+            yield place
+        finally:
+            self.watch(place, frozenset())
+            del self._places[place]
+            if not self._places:
+                self._close()
+
+    def watch(self, place: Place, paths: frozenset[str]) -> None:
+        """Set the paths whose changes concern a place."""
+        for path in place.paths - paths:
+            folder = os.path.dirname(path)
+            self._counts_by_folder[folder] -= 1
+            if not self._counts_by_folder[folder]:
+                del self._counts_by_folder[folder]
+        for path in paths - place.paths:
+            self._counts_by_folder[os.path.dirname(path)] += 1
+        place.paths = paths
+        # Reopening makes every watch check its files, so folders that are no longer needed may stay for a while.
+        is_full = len(self._watched) >= FOLDERS_MAX
+        is_watched = is_full or self._watched.issuperset(map(os.path.dirname, paths))
+        if len(self._watched) > 2 * len(self._counts_by_folder) or not is_watched:
+            self._outdated = True
+            if self._stop is not None:
+                self._stop.set()
+
+    async def wait(self, place: Place, timeout_s: float) -> None:
+        """Wait at a place; see `Place.wait`."""
+        deadline = current_time() + timeout_s
+        try:
+            while not place.noticed and (left_s := deadline - current_time()) > 0:
+                if self._must_listen():
+                    await self._listen(left_s)
+                else:
+                    place.wakeup = Event()
+                    if self._again_at is not None:
+                        left_s = min(left_s, self._again_at - current_time())
+                    with move_on_after(left_s):
+                        await place.wakeup.wait()
+        finally:
+            place.wakeup = None
+            if self._must_listen():
+                # A random one: it costs much if the watch that listens ends, and watches may end in their order.
+                waiting = [each for each in self._places if each.wakeup is not None]
+                self._random.choice(waiting or [place]).wake()
+        place.noticed = False
+
+    # -- listening
+
+    def _must_listen(self) -> bool:
+        """Tell whether there are notifications to listen to, or to open, and no watch does so."""
+        if self._again_at is not None and current_time() >= self._again_at:
+            self._outdated = True
+        return self._stop is None and (self._outdated or self._native is not None)
+
+    async def _listen(self, timeout_s: float) -> None:
+        """Listen for all places, and wake those that are affected."""
+        self._stop = stop = threading.Event()
+        try:
+            if self._outdated:
+                await checkpoint()  # lets watches that start at the same time be opened together
+                self._open()
+            elif self._native is not None:
+                wait_ms = max(1, int(timeout_s * 1000))
+                changes = await to_thread.run_sync(
+                    self._native.watch,
+                    _DEBOUNCE_MS,
+                    _STEP_MS,
+                    wait_ms,
+                    stop,
+                    limiter=self._limiter,
+                    abandon_on_cancel=True,
+                )
+                self._is_failing = False
+                self._notify_affected(changes)
+        except Exception as error:  # noqa: BLE001  # the watcher has its own error types, and polling works without it
+            self._fail(error)
+        except BaseException:
+            self._outdated = True  # the notifications that the abandoned thread receives are lost
+            raise
+        finally:
+            stop.set()
+            self._stop = None
+
+    def _open(self) -> None:
+        """Open notifications for all folders of interest, and tell all watches to check for earlier changes."""
+        from watchfiles._rust_notify import RustNotify
+
+        folders = [each for each in sorted(self._counts_by_folder) if _is_utf8(each) and os.path.isdir(each)]
+        folders = folders[:FOLDERS_MAX]
+        self._discard()
+        self._watched = frozenset(folders)
+        self._notify_all()
+        self._native = RustNotify(folders, False, False, 0, False, True)
+        self._again_at = None
+
+    def _notify_affected(self, changes: set[tuple[int, str]] | Literal["signal", "stop", "timeout"]) -> None:
+        """Notify the places that the changes concern."""
+        if isinstance(changes, str):
+            return
+        paths = {path for _, path in changes}
+        folders = set(map(os.path.dirname, paths))
+        if folders <= self._watched:
+            affected = paths.union(map(_folder_of, paths))
+            for place in self._places:
+                if not place.paths.isdisjoint(affected):
+                    place.notice(path for path in paths if not place.paths.isdisjoint((path, _folder_of(path))))
+        else:
+            self._notify_all()  # a path is reported under another name than it was requested by
+
+    def _notify_all(self) -> None:
+        for place in self._places:
+            place.notice(None)
+
+    def _fail(self, error: Exception) -> None:
+        """Continue without notifications for a while."""
+        if not self._is_failing:
+            logger().warning("watch_polls", **failure_of(error))
+        self._is_failing = True
+        self._again_at = current_time() + (AGAIN_S if self._native is None else REOPEN_S)
+        self._discard()
+        self._notify_all()
+
+    def _discard(self) -> None:
+        self._native = None  # closes itself when a thread that still uses it is done
+        self._outdated = False
+
+    def _close(self) -> None:
+        """Stop all notifications."""
+        self._discard()
+        self._watched = frozenset()
+        self._again_at = None
+        self._is_failing = False
+
+
+def _folder_of(path: str) -> str:
+    """Return a file's folder as a place names it."""
+    return f"{os.path.dirname(path)}/"
+
+
+def _is_utf8(path: str) -> bool:
+    """Tell whether a path is UTF-8; Python keeps other bytes of a path as surrogates."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_here: RunVar[Notices] = RunVar("treering.notices")
+
+
+def here() -> Notices:
+    """Return the notifications of the running event loop."""
+    notices = _here.get(None)
+    if notices is None:
+        notices = Notices()
+        _here.set(notices)
+    return notices

@@ -1,0 +1,16 @@
+"""Histories for pydantic-ai.
+
+    from pydantic_ai import Agent
+    from treering.adapters.pydantic_ai import load, save
+
+    history = await load("support-42", "~/sessions")
+    result = await agent.run("Where is my parcel?", message_history=history)
+    await save("support-42", result.all_messages(), "~/sessions")
+
+A request becomes one message for each that speaks in it, the system, the user and tools, and a response one message.
+Going on from an earlier message makes a branch. It needs the extra `pydantic-ai`.
+"""
+
+from .histories import load, save
+
+__all__ = ["load", "save"]

@@ -1,0 +1,128 @@
+"""Glances: what a list shows of the sessions of a program, without reading them whole.
+
+Of a file of lines, the beginning and the end are read (`excerpts`); a document is read whole, if it is not too large.
+A format whose sessions are stored otherwise, such as in a database, reads the ends of each by itself (`ReadsEnds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from ..events.entries import Entry, Header
+from ..events.errors import ForeignFormatError, Where
+from ..events.findings import Finding
+from .base import ForeignSession, Format, KeptSession
+from .excerpts import Excerpt
+from .opening import HEAD_MAX, head_of, is_packed, modified_at
+
+DOCUMENT_MAX = 16 * 1024 * 1024
+"""The largest document, in bytes, that is read for a list."""
+
+_OF_LINES = ".jsonl"
+
+
+class Glance(Struct, frozen=True, kw_only=True):
+    """What was read of a session.
+
+    Attributes:
+        path: The file that holds it.
+        header: Its header.
+        entries: The entries that were read: those at its beginning and at its end, or all.
+        leaf_id: Its leaf; None for the last entry.
+        is_whole: Whether these are all entries.
+        damage: The first thing that could not be read; None if there was none.
+        modified: When its file was modified, to the second; None if the file holds other sessions too.
+    """
+
+    path: Path
+    header: Header
+    entries: tuple[Entry, ...]
+    leaf_id: str | None = None
+    is_whole: bool
+    damage: Finding | None = None
+    modified: datetime | None
+
+
+@runtime_checkable
+class ReadsEnds(Protocol):
+    """A format that reads how sessions begin and end from what is not a file of lines, without reading all of it."""
+
+    def has_ends(self, path: Path) -> bool:
+        """Return whether a file is of that kind."""
+        ...
+
+    def read_ends(self, path: Path, since: datetime | None) -> Iterator[ForeignSession]:
+        """Read how each session of such a file begins and ends.
+
+        Args:
+            path: The file.
+            since: Leave out those in which nothing happened from then on.
+        """
+        ...
+
+
+def glances(format: Format, path: Path, since: datetime | None = None) -> Iterator[Glance]:
+    """Read how the sessions of a file begin and end.
+
+    Of a file of lines, the session that its program means by it is returned, not those of sub-agents within it.
+
+    Args:
+        format: The format.
+        path: The file.
+        since: Of a database, leave out the sessions in which nothing happened from then on.
+
+    Returns:
+        The sessions; none if the file holds no conversation yet, or is a document of another kind.
+
+    Raises:
+        ForeignFormatError: It cannot be read, holds lines of another kind, or is a document that is too large.
+        UnsupportedVersion: A newer program wrote it.
+        ExtraMissing: Reading it requires a package that is not installed.
+        OSError: It cannot be read.
+    """
+    if isinstance(format, ReadsEnds) and format.has_ends(path):
+        for session in format.read_ends(path, since):
+            yield _glance(path, session, None, is_whole=False)
+        return
+    modified = modified_at(path)
+    if path.suffix == _OF_LINES:
+        excerpt = Excerpt.of(path)
+        if not excerpt.data:
+            return
+        if not format.detects(path, excerpt.data[:HEAD_MAX]):
+            raise ForeignFormatError(f"the file is not a session of {format.title}", where=Where(str(path)))
+        sessions = [*format.read(excerpt)]
+        named = [each for each in sessions if each.header.id == path.stem]
+        for main in (named or sessions)[:1]:
+            yield _glance(path, main, modified, is_whole=excerpt.is_whole)
+        return
+    if not format.detects(path, head_of(path)):
+        return
+    size = path.stat().st_size
+    if size > DOCUMENT_MAX or is_packed(path):
+        raise ForeignFormatError(f"it has {size:,} bytes, too many to be read for a list", where=Where(str(path)))
+    for each in format.read(path):
+        yield _glance(path, each, modified, is_whole=True)
+
+
+def _glance(path: Path, session: ForeignSession | KeptSession, modified: datetime | None, *, is_whole: bool) -> Glance:
+    if isinstance(session, KeptSession):
+        lines = enumerate(session.lines, 1)
+        decoded = (session.dialect.decode(line[:-1], seq) for seq, line in lines)
+        entries: tuple[Entry, ...] = tuple(each for each in decoded if each is not None)
+    else:
+        entries = tuple(session.entries)
+    return Glance(
+        path=path,
+        header=session.header,
+        entries=entries,
+        leaf_id=session.leaf_id,
+        is_whole=is_whole,
+        damage=next((each for each in session.findings if each.severity == "error"), None),
+        modified=modified,
+    )
