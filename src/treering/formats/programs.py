@@ -39,6 +39,7 @@ _OURS = {
     "opencode": "opencode:OpencodeFormat",
     "openai-agents": "openai_agents:OpenaiAgentsFormat",
     "adk": "adk:AdkFormat",
+    "langgraph": "langgraph:LanggraphFormat",
     "agent-framework": "agent_framework:AgentFrameworkFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
