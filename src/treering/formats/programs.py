@@ -39,9 +39,11 @@ _OURS = {
     "opencode": "opencode:OpencodeFormat",
     "openai-agents": "openai_agents:OpenaiAgentsFormat",
     "adk": "adk:AdkFormat",
+    "langgraph": "langgraph:LanggraphFormat",
     "agent-framework": "agent_framework:AgentFrameworkFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
+    "aider": "aider:AiderFormat",
 }
 
 OURS = tuple(EntryPoint(name, f"{__package__}.{place}", GROUP) for name, place in _OURS.items())
