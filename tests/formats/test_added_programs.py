@@ -1,15 +1,11 @@
-"""Programs whose sessions are read only: samples that the real programs wrote, whole, damaged, growing and resembled.
-
-Each program talked to a model on its machine that answers `answer-1`, `answer-2` and so on, with a call of its shell.
-"""
+"""Programs whose sessions are read only: samples that they wrote, whole, damaged, growing, resembled."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -21,185 +17,13 @@ from treering.events.findings import LeftOut
 from treering.formats.programs import format_named, formats
 from treering.formats.walk import Walk
 
+from .added_programs import ADDED, NOTED, PROGRAMS, Value, copied, is_document, sample, units_of, write_units
 from .conftest import DATA, ParsedSession, ReadSessions
 
 once = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-
-Value = dict[str, Any]
-NOTED = "Not in the oven."
-
-
-class Odd(NamedTuple):
-    """What a later version may add: what is reported, a part of the line to change, and how it is changed."""
-
-    kind: str
-    line: str
-    change: Callable[[Value], object]
-
-
-class Added(NamedTuple):
-    """What the tests know of a program.
-
-    Attributes:
-        file: The file that grows, in the folder of a sample.
-        said: What is said in the sample `kneading`, one message a line: its role, its text, and the tool that it calls.
-        agent: What is said in the sample `weighing` by the agent that was started.
-        later: What a file says of its version, and what one of a later version says.
-        odd: What a later version may add.
-    """
-
-    file: str
-    said: str
-    agent: str
-    later: tuple[str, str]
-    odd: dict[str, Odd]
-
-
-def with_aside(*place: str | int) -> Callable[[Value], object]:
-    """Return a function that adds a field with words to what is at a place of a line."""
-
-    def change(value: Value) -> object:
-        at: Any = value
-        for each in place:
-            at = at[each]
-        at["aside"] = NOTED
-        return value
-
-    return change
-
-
-def replaced_by(value: Value) -> Callable[[Value], object]:
-    """Return a function that puts another line in the place of a line."""
-    return lambda _: value
-
-
-EVENT: Value = {"type": "user.remark", "id": "e-1", "parentId": None, "timestamp": "2026-11-27T21:00:00Z"}
-RECORD: Value = {"type": "context.remark", "agentId": "main", "time": 1}
-
-ADDED = {
-    "copilot": Added(
-        file="events.jsonl",
-        said="""
-            user Count the loaves. [[echo three loaves]]
-            assistant answer-1 > bash
-            tool three loaves
-            assistant answer-2
-            user Look into the oven. [[echo cold >&2; exit 3]]
-            assistant answer-3 > bash
-            tool cold
-            assistant answer-4
-            user Wait for the dough. [[echo rising; sleep 61]]
-            assistant answer-5 > bash
-            tool rising
-            assistant answer-6
-            user <system_notification>
-            assistant > read_bash
-            tool rising
-            assistant answer-7
-            user Is it done? [[echo done]]
-            assistant answer-8 > bash
-            tool done
-            assistant answer-9
-            user Knead again. [[echo again; sleep 25]]
-            assistant answer-11 > bash
-            tool again
-            assistant answer-14
-            user Bring sugar.
-            assistant answer-16 > bash
-            tool marker-16
-            assistant answer-17
-            compaction answer-19
-            user Serve the bread. [[echo served]]
-            assistant answer-27 > bash
-            tool served
-            assistant answer-28
-        """,
-        agent="""
-            user Weigh the flour. [[echo two pounds]]
-            assistant answer-6 > bash
-            tool two pounds
-            assistant answer-7
-        """,
-        later=('"version":1', '"version":2'),
-        odd={
-            "an event of another kind": Odd(
-                "event of kind user.remark", "user.message", replaced_by(EVENT | {"data": {"remark": NOTED}})
-            ),
-            "a field of the line": Odd("event field aside", "user.message", with_aside()),
-            "a field of a prompt": Odd("prompt field aside", "user.message", with_aside("data")),
-            "a field of an answer": Odd("answer field aside", "assistant.message", with_aside("data")),
-            "a field of a call": Odd("call field aside", "assistant.message", with_aside("data", "toolRequests", 0)),
-            "a field of a result": Odd("result field aside", "execution_complete", with_aside("data", "result")),
-        },
-    ),
-    "kimi": Added(
-        file="agents/main/wire.jsonl",
-        said="""
-            user Count the loaves. [[echo three loaves]]
-            user <system-reminder>
-            user <system-reminder>
-            assistant answer-1 > Bash
-            tool three loaves
-            assistant answer-2
-            user Look into the oven. [[echo cold >&2; exit 3]]
-            user <system-reminder>
-            assistant answer-3 > Bash
-            tool cold
-            assistant answer-4
-            user Wait for the dough. [[echo rising; sleep 61]]
-            user <system-reminder>
-            assistant answer-5 > Bash
-            tool rising
-            user <system-reminder>
-            user Is it done? [[echo done]]
-            user <system-reminder>
-            assistant answer-6
-            user Knead again. [[echo again; sleep 25]]
-            user <system-reminder>
-            assistant answer-10 > Bash
-            tool again
-            user <system-reminder>
-            user Bring sugar.
-            assistant answer-15
-            compaction answer-20
-            user Serve the bread. [[echo served]]
-            assistant answer-25 > Bash
-            tool served
-            assistant answer-26
-        """,
-        agent="""
-            user Weigh the flour. [[echo two pounds]]
-            user <system-reminder>
-            user <system-reminder>
-            assistant answer-2 > Bash
-            tool two pounds
-            assistant answer-3
-        """,
-        later=('"protocol_version":"1.5"', '"protocol_version":"2.0"'),
-        odd={
-            "a record of another kind": Odd(
-                "record of kind context.remark", "append_message", replaced_by(RECORD | {"remark": NOTED})
-            ),
-            "a field of a record": Odd("record field aside", "append_message", with_aside()),
-            "a field of a message": Odd("message field aside", "append_message", with_aside("message")),
-            "a field of a part": Odd("part field aside", "append_message", with_aside("message", "content", 0)),
-            "a field of a call": Odd("event field aside", "tool.call", with_aside("event")),
-            "a field of a result": Odd("result field aside", "tool.result", with_aside("event", "result")),
-        },
-    ),
-}
-PROGRAMS = sorted(ADDED)
-
-
-def sample(program: str, name: Literal["kneading", "weighing"]) -> Path:
-    """The file that grows in one of a program's samples: a long one, or one in which an agent starts another."""
-    return DATA / program / name / ADDED[program].file
-
-
-def copied(program: str, name: Literal["kneading", "weighing"], to: Path) -> Path:
-    """The same file in a copy of the sample."""
-    shutil.copytree(DATA / program / name, to)
-    return to / ADDED[program].file
+LATER = "2026-11-27T22:30:00.000Z"
+LINES = [each for each in PROGRAMS if not is_document(sample(each, "kneading"))]
+DOCUMENTS = [each for each in PROGRAMS if each not in LINES]
 
 
 def line_of(message: Message) -> str:
@@ -239,11 +63,11 @@ def test_what_the_program_wrote_is_read_once_and_in_order(program: str, read_ses
     (caller,) = (each for each in main.entries if each.id == agent.header.parent_entry)
     assert isinstance(caller, MessageEntry)
     assert "Weigh the flour" in str([each.tool_use for each in caller.message.content if each.type == "tool_use"])
-    assert agent.header.title == "Weigh the flour"
+    assert "Weigh the flour" in (agent.header.title or said_in(agent)[0])
 
 
 @pytest.mark.feature("A-27")
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", LINES)
 def test_a_file_that_is_cut_is_read_up_to_there(program: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = copied(program, "weighing", tmp_path / "cut")
     lines = path.read_bytes().splitlines(keepends=True)
@@ -267,17 +91,29 @@ def test_a_file_that_is_cut_is_read_up_to_there(program: str, tmp_path: Path, re
 
 
 @pytest.mark.feature("A-27")
+@pytest.mark.parametrize("program", DOCUMENTS)
+def test_a_document_that_is_cut_is_refused(program: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    path = copied(program, "kneading", tmp_path / "cut")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for position in range(len(lines)):
+        path.write_bytes(b"".join(lines[:position]) + lines[position][:-2])
+        with pytest.raises(ForeignFormatError):
+            read_sessions(path, program)
+
+
+@pytest.mark.feature("A-27")
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("bad", [b"\0" * 40, b"plain words", b'{"type":', b"[]", b"{}", b'{"type":7,"data":[]}'])
-def test_a_bad_line_costs_nothing_else(program: str, bad: bytes, tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_what_is_bad_costs_nothing_else(program: str, bad: bytes, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = copied(program, "kneading", tmp_path / "bad")
-    lines = path.read_bytes().splitlines(keepends=True)
     (whole,) = read_sessions(path)
-    path.write_bytes(b"".join([*lines[:1], *(each for line in lines[1:] for each in (bad + b"\n", line))]))
+    units = units_of(path)
+    inserted = bad.decode() if program in DOCUMENTS else bad
+    write_units(path, [*units[:1], *(each for unit in units[1:] for each in (inserted, unit))])
     (session,) = read_sessions(path)
     assert [each.id for each in session.entries] == [each.id for each in whole.entries]
     counts = [each.count for each in session.findings if isinstance(each, LeftOut)]
-    assert len([each for each in session.findings if each.code == "damaged"]) + sum(counts) == len(lines) - 1
+    assert len([each for each in session.findings if each.code == "damaged"]) + sum(counts) == len(units) - 1
 
 
 @pytest.mark.feature("A-27", "A-34")
@@ -313,10 +149,9 @@ def test_words_that_nothing_stands_for_are_reported(
 ) -> None:
     kind, part, change = ADDED[program].odd[what]
     path = copied(program, "weighing", tmp_path / "odd")
-    lines = path.read_text().splitlines()
-    at = next(at for at, line in enumerate(lines) if part in line)
-    lines[at] = json.dumps(change(json.loads(lines[at])))
-    path.write_text("\n".join(lines))
+    units = units_of(path)
+    at = next(at for at, unit in enumerate(units) if part in json.dumps(unit))
+    write_units(path, [*units[:at], change(units[at]), *units[at + 1 :]])
     findings = [each for session in read_sessions(path, program) for each in session.findings]
     (left_out,) = (each for each in findings if isinstance(each, LeftOut))
     assert left_out.kind == kind
@@ -331,15 +166,15 @@ async def parts_of(session: Session) -> list[tuple[str, str]]:
 @pytest.mark.feature("A-27")
 @once
 @pytest.mark.parametrize("program", PROGRAMS)
-async def test_a_file_that_grows_line_by_line_is_imported_as_if_at_once(program: str, tmp_path: Path) -> None:
+async def test_a_file_that_grows_bit_by_bit_is_imported_as_if_at_once(program: str, tmp_path: Path) -> None:
     path = copied(program, "weighing", tmp_path / "grows")
-    lines = path.read_bytes().splitlines(keepends=True)
+    units = units_of(path)
     async with SessionHost(tmp_path / "at_once") as host:
         reports = await host.import_sessions(path)
         expected = {each.id: await parts_of(await host.load(each.id)) for each in reports}
     async with SessionHost(tmp_path / "root") as host:
-        for position in range(1, len(lines) + 1):
-            path.write_bytes(b"".join(lines[:position]))
+        for position in range(1, len(units) + 1):
+            write_units(path, units[:position])
             try:
                 await host.import_sessions(path)
             except ForeignFormatError:  # nothing but the lines that every file begins with
@@ -384,23 +219,38 @@ def test_a_file_that_only_resembles_events_is_not_claimed(tmp_path: Path) -> Non
             list(Walk(path).sessions())
 
 
+def again(unit: Value) -> Value:
+    """Another prompt in the place of one."""
+    if "data" in unit:
+        words = {"content": "Bake it.", "transformedContent": "Bake it."}
+        return unit | {"id": str(UUID(int=4, version=4)), "timestamp": LATER, "data": unit["data"] | words}
+    return unit | {"id": str(UUID(int=4, version=4)), "ts": LATER, "content": "Bake it."}
+
+
 @once
-async def test_what_a_rewind_of_copilot_cut_off_stays_on_its_branch(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "s" / "events.jsonl"
-    shutil.copytree(sample("copilot", "kneading").parent, path.parent)
+@pytest.mark.parametrize("program", ["cline", "copilot"])
+async def test_what_the_person_took_back_stays_on_its_branch(program: str, host: SessionHost, tmp_path: Path) -> None:
+    path = copied(program, "kneading", tmp_path / "rewound")
     (report,) = await host.import_sessions(path)
-    lines = path.read_text().splitlines(keepends=True)
-    at = next(at for at, line in enumerate(lines) if '"Knead again.' in line)
-    again = json.loads(lines[at])
-    again |= {"id": "0d9fbb0c-3f6e-4c1e-8a53-6a1c7f3f2f10", "timestamp": "2026-11-27T22:00:00.000Z"}
-    again["data"] |= {"content": "Bake it.", "transformedContent": "Bake it."}
-    path.write_text("".join([*lines[:at], json.dumps(again) + "\n"]))
-    assert [each.added for each in await host.import_sessions(path)] == [1]
+    units = units_of(path)
+    at = next(at for at, unit in enumerate(units) if "Look into the oven." in json.dumps(unit))
+    write_units(path, [*units[:at], again(units[at])])
+    await host.import_sessions(path)
     session = await host.load(report.id)
     said = [plain_text(each.content) for each in await session.messages()]
-    assert (said[-2:], "Bring sugar." in said) == (["answer-9", "Bake it."], False)
+    assert said[-1] == "Bake it."
+    assert "Look into the oven." not in " ".join(said)
     assert [row.added for row in await host.import_sessions(path)] == [0]
-    assert any("Bring sugar." in str(each) for each in await session.entries())
+    assert any("Look into the oven." in str(each) for each in await session.entries())
+
+
+def test_a_compaction_of_cline_keeps_what_it_repeats(read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(sample("cline", "kneading"))
+    (entry,) = session.of("compaction")
+    assert isinstance(entry, CompactionEntry)
+    (kept,) = (each for each in session.entries if each.id == entry.compaction.first_kept_entry_id)
+    assert isinstance(kept, MessageEntry)
+    assert line_of(kept.message) == "assistant answer-3 > run_commands"
 
 
 def test_a_file_of_the_older_kimi_cli_is_refused_by_name(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.msgpack import Ext
 
 from treering import Session, SessionHost, plain_text
 from treering.entries import CustomEntry
@@ -74,6 +76,7 @@ async def test_the_agents_sdk_need_not_be_installed_and_bad_sessions_cost_themse
         ("CREATE TABLE agent_messages (id INTEGER, session_id TEXT, message_data TEXT)", "openai-agents"),
         ("CREATE TABLE message_data (session_id, created_at, updated_at)", "openai-agents"),
         ("CREATE TABLE sessions (id, state); CREATE TABLE events (id, event_data)", "adk"),
+        ("CREATE TABLE checkpoints (thread_id, checkpoint); CREATE TABLE writes (thread_id)", "langgraph"),
     ],
 )
 async def test_what_only_resembles_a_store_is_refused_by_name(tmp_path: Path, script: str, name: str) -> None:
@@ -126,6 +129,40 @@ async def test_damaged_events_of_the_development_kit_cost_themselves(tmp_path: P
         (begun, *_) = await own.entries()
         assert isinstance(begun, CustomEntry)
         assert begun.custom.data == {"created": 1_700_000_000.25, "state": {"c": 2}}
+
+
+SAVER = """
+CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, parent_checkpoint_id TEXT, type TEXT,
+    checkpoint BLOB, metadata BLOB, PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id));
+CREATE TABLE writes (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, task_id TEXT, idx INTEGER, channel TEXT,
+    type TEXT, value BLOB);
+"""
+
+
+async def test_nothing_that_a_savers_database_names_is_made(tmp_path: Path) -> None:
+    pickled = b"cos\nsystem\n(S'touch " + str(tmp_path / "made").encode() + b"'\ntR."
+    called = msgspec.msgpack.encode(Ext(2, msgspec.msgpack.encode(["os", "mkdir", {"path": str(tmp_path / "made")}])))
+    kept = b"\x82\xa2ts\xa01\xaechannel_values\x81\xa1a".replace(b"\xa01", b"\xa11") + called
+    rows = [
+        ("checkpoints", ("t", "", "1", None, "pickle", pickled, b"{}")),
+        ("checkpoints", ("t", "", "2", "1", "msgpack", b"\x81\xa1", b"{}")),
+        ("checkpoints", ("t", "", "3", "2", "msgpack", kept, b"no JSON")),
+        ("checkpoints", ("t", "", "4", "3", "json", b'{"channel_values": {"a": [1]}}', b'{"step": 1}')),
+        ("writes", ("t", "", "4", "task", 0, "a", "pickle", pickled)),
+    ]
+    file = database(tmp_path / "saver.db", SAVER, *rows)
+    async with SessionHost() as host:
+        (report,) = await host.import_sessions(file)
+        said = [each.message for each in report.findings]
+        assert [("'pickle'" in each, "damaged" in each, "metadata" in each) for each in said] == [
+            (True, False, False),
+            (False, True, False),
+            (False, False, True),
+        ]
+        assert (report.entries, report.added) == (3, 3)
+        (again,) = await host.import_sessions(file)
+        assert again.added == 0
+    assert not (tmp_path / "made").exists()
 
 
 async def test_a_torn_line_of_the_agent_framework_costs_itself(tmp_path: Path) -> None:

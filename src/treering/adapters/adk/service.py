@@ -18,12 +18,13 @@ from ...actors.commands import AppendOptions
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session as OwnSession
 from ...events.entries import Custom, Payload
-from ...events.errors import CommandConflict, ExtraMissing, InvalidEntry, LeafMoved
+from ...events.errors import CommandConflict, InvalidEntry, LeafMoved
 from ...events.json_values import raw_object
 from ...formats.adk.events import Event as EventData
 from ...formats.adk.events import payload_of
 from ...formats.adk.names import BEGUN, TEMPORARY, Name
 from ..hosting import Hosting, HostOrRoot
+from ..versions import GOOGLE_ADK
 from .history import events_of, time_of
 from .state import Known, State, known_of, values_of, write
 
@@ -35,12 +36,10 @@ try:
     from google.adk.events.event_actions import EventActions
     from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
     from google.adk.sessions.session import Session
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "google":
-        raise
-    raise ExtraMissing(
-        "sessions for it need Google's Agent Development Kit, 2.10 or later: pip install 'treering[adk]'"
-    ) from error
+except ImportError as error:
+    raise GOOGLE_ADK.missing(error, "sessions for it need Google's Agent Development Kit") from error
+
+GOOGLE_ADK.check()
 
 __all__ = ["StaleSessionError", "TreeringSessionService"]
 

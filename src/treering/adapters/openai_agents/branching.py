@@ -20,8 +20,7 @@ from ..hosting import HostOrRoot, to_the_end
 from ..session_index import SessionIndexes
 from .branches import Branches, Node
 from .session import TreeringSession, edits_of_others, latest
-from .turns import PREVIEW_CHARS_MAX, by_turns, texts_of, tool_usage, turn_row, when
-from .usage import sum_of, usage_data
+from .turns import PREVIEW_CHARS_MAX, by_turns, sum_of, texts_of, tool_usage, turn_row, usage_data, when
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem

@@ -27,9 +27,8 @@ from ..chain import derived_id
 from ..databases import Database, DatabaseFormat, Row, Tables
 from ..json_lines import Notes, decoded, unheard
 from ..values import Object, as_object, as_time
-from .events import Event, payload_of
+from .events import Event, named, payload_of
 from .names import APP, BEGUN, CHANGE, USER, Name, Scope
-from .stored import named
 
 NAME = "adk"
 

@@ -27,7 +27,7 @@ from ..json_lines import Notes
 from ..opening import modified_at
 from ..values import as_time
 from .branches import STRUCTURE, Branches
-from .items import NAME, Items
+from .records import NAME, Items
 
 _MESSAGES = frozenset({"id", "session_id", "message_data", "created_at"})
 _SESSIONS = frozenset({"session_id", "created_at", "updated_at"})

@@ -16,8 +16,7 @@ from msgspec import Struct
 from ...events.entries import KnownEntry
 from ...events.json_values import JSON
 from ..databases import Database, quoted
-from .items import Items, entry_id, item_of
-from .records import MAIN, mark, usage_record
+from .records import MAIN, Items, entry_id, item_of, mark, usage_record
 
 STRUCTURE = frozenset({"session_id", "message_id", "branch_id", "message_type", "sequence_number", "user_turn_number"})
 """The columns by which the table of branches is known."""

@@ -134,6 +134,12 @@ class OpencodeFormat(Format):
         since_ms = 0 if since is None else int(since.timestamp() * 1000)
         return in_database(path, _read, ends_since_ms=since_ms)
 
+    def read_one(self, path: Path, session_id: str) -> Iterator[ForeignSession]:
+        """Read a session; see `ReadsEnds.read_one`."""
+        if path.suffix == ".json":
+            return iter((_read(InTree(path)),))
+        return in_database(path, _read, only=session_id)
+
 
 def _companions(database: Path) -> tuple[Path, ...]:
     """Return the paths beside a database: its own files, and the older tree, whose content was moved into it."""

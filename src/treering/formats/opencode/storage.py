@@ -240,13 +240,18 @@ def is_database(path: Path) -> bool:
 
 
 def in_database(
-    path: Path, read: Callable[[InDatabase], ForeignSession], *, ends_since_ms: int | None = None
+    path: Path,
+    read: Callable[[InDatabase], ForeignSession],
+    *,
+    only: str | None = None,
+    ends_since_ms: int | None = None,
 ) -> Iterator[ForeignSession]:
     """Read the sessions of a database one after another, without modifying it; see `read_each`.
 
     Args:
         path: The database.
         read: Reads a session with all of its records, or raises `ForeignFormatError`.
+        only: The id of the only session to read.
         ends_since_ms: Read only how sessions begin and end, and only those that changed from this time on; None for all
             of all sessions.
 
@@ -264,6 +269,8 @@ def in_database(
             columns = [column[0] for column in cursor.description]
             rows = [_json_values(columns, row) for row in cursor.fetchall()]
             database.check()
+            if only is not None:
+                rows = [row for row in rows if row.get("id") == only]
             if ends_since_ms is not None:
                 rows = [row for row in rows if _changed_from(row, ends_since_ms)]
             if rows:
