@@ -13,6 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import environments, runner
+from .adapters import all_pairs
+from .adapters.command import adapters_command
+from .adapters.command import show as show_adapters
+from .adapters.comparing import latest
 from .archive import archive_command
 from .comparison import comparison_table
 from .house import house_command
@@ -55,10 +59,14 @@ def main(context: click.Context) -> None:
     python -m bench soak                              a day with a thousand agents
     python -m bench path                              which functions an append passes, and what each costs
     python -m bench serve                             what HTTP costs
+    python -m bench adapters                          what stores of frameworks cost, and the adapters for them
     python -m bench house                             how large and how entangled the library is
     """
     if context.invoked_subcommand is None:
         context.invoke(run)
+        if (adapters := latest()) is not None:
+            click.echo()
+            show_adapters(adapters, _stdout_console())
 
 
 @main.command()
@@ -105,7 +113,7 @@ def run(
     if as_json:
         click.echo(_to_json(report))
     else:
-        show(report, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200))
+        show(report, _stdout_console())
 
 
 @main.command()
@@ -179,7 +187,8 @@ def prepare(names: Sequence[str]) -> None:
     \b
     python -m bench prepare 'pi 1.5.2' 'langgraph AsyncSqliteSaver'
     """
-    peers = {each.name: each for each in all_peers()}
+    peers: dict[str, Peer] = {each.name: each for each in all_peers()}
+    peers |= {each.name: each for pair in all_pairs().values() for each in pair}
     _check_names(names, list(peers), "peer")
     chosen = [peers[name] for name in names] or list(peers.values())
     failed: dict[str, str] = {}
@@ -237,6 +246,8 @@ def list_all() -> None:
         click.echo(f"{scenario.name:24} {scenario.title_at(SCALES['full'])}{_full_only_note(scenario)}")
     for peer in all_peers():
         click.echo(f"{peer.name:38} {environments.why_absent(peer) or 'present'}{_full_only_note(peer)}")
+    for _, ours in all_pairs().values():
+        click.echo(f"{ours.name:38} {environments.why_absent(ours) or 'present'} (python -m bench adapters)")
 
 
 def _chosen_scenarios(names: Sequence[str], size: Scale) -> list[Scenario]:
@@ -261,6 +272,10 @@ def _full_only_note(item: Scenario | Peer) -> str:
     return " (in full runs, or when named)" if item.full_only else ""
 
 
+def _stdout_console() -> Console:
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200)
+
+
 def _stderr_console() -> Console:
     return Console(stderr=True)
 
@@ -280,6 +295,7 @@ def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
             raise click.UsageError(f"unknown {kind} {name!r}: choose from {', '.join(known)}")
 
 
+main.add_command(adapters_command)
 main.add_command(house_command)
 main.add_command(archive_command)
 main.add_command(path_command)

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -34,7 +35,7 @@ export const getCurrentSystemMessage = () => undefined;
 
 def folder_of(peer: Peer) -> Path:
     """Return the folder of a peer's environment."""
-    key = hashlib.sha256("\n".join((*_HARNESS, *peer.requirements, *peer.node_requirements)).encode()).hexdigest()[:8]
+    key = hashlib.sha256("\n".join((*_packages(peer), *peer.node_requirements)).encode()).hexdigest()[:8]
     module = type(peer).__module__.rsplit(".", 1)[-1]
     return FOLDER / f"{module}-{key}"
 
@@ -74,12 +75,23 @@ def prepare(peer: Peer) -> str | None:
     if peer.requirements:
         venv.create(folder, with_pip=True)
         pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check")
-        error = _run((*pip, *_HARNESS, *peer.requirements))
+        error = _run((*pip, *_packages(peer)))
     if error is None and peer.node_requirements:
         error = _install_for_node(folder, peer.node_requirements)
     if error is None:
         (folder / "ready").touch()
     return error
+
+
+def _packages(peer: Peer) -> tuple[str, ...]:
+    """Return all that pip installs in a peer's environment."""
+    return (*_HARNESS, *(_needed_by_treering() if peer.with_treering else ()), *peer.requirements)
+
+
+def _needed_by_treering() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed: list[str] = project["dependencies"]
+    return needed
 
 
 def _install_for_node(folder: Path, requirements: tuple[str, ...]) -> str | None:

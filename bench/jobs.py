@@ -194,6 +194,21 @@ class Stalls(Struct, frozen=True, tag=True):
     seconds: float = 2.0
 
 
+class Conversations(Struct, frozen=True, tag=True):
+    """Append messages of 1 KB to conversations, one after another in each, and then read them all; several figures.
+
+    Attributes:
+        sessions: The number of conversations; each has a message before the clock starts.
+        messages: The number of messages for each.
+        paced: How many more are appended to all together, each at its time.
+    """
+
+    verb: ClassVar[str] = "converse"
+    sessions: int
+    messages: int
+    paced: int
+
+
 Job: TypeAlias = (
     Appends
     | DatabaseAppends
@@ -208,5 +223,6 @@ Job: TypeAlias = (
     | Holds
     | Descriptors
     | Stalls
+    | Conversations
 )
 """Any job."""

@@ -32,6 +32,7 @@ class Peer:
         durability: What an append survives once its call has returned.
         requirements: The pinned packages of its own environment; if empty, it runs in the harness's environment.
         node_requirements: The pinned node packages that it needs.
+        with_treering: Whether its environment has what treering needs, too, so that an adapter can run there.
         modules: The modules that it needs in the harness's environment.
         full_only: Only full runs include it, unless it is named.
     """
@@ -40,6 +41,7 @@ class Peer:
     durability: str
     requirements: tuple[str, ...] = ()
     node_requirements: tuple[str, ...] = ()
+    with_treering: bool = False
     modules: tuple[str, ...] = ()
     full_only: bool = False
 

@@ -21,6 +21,7 @@ class Sample(Struct):
         value: The figure, in the unit of the scenario, if something other than time is measured.
         peak_bytes: The peak memory of the process, if the peer has its own.
         disk_bytes: The size of its files.
+        figures: Further figures by name, if the job has several.
     """
 
     operations: int = 1
@@ -30,6 +31,7 @@ class Sample(Struct):
     value: float | None = None
     peak_bytes: int | None = None
     disk_bytes: int | None = None
+    figures: dict[str, float] = {}
 
     @property
     def wall_us(self) -> float:

@@ -37,10 +37,21 @@ class SessionFile(NamedTuple):
 
 
 class Home(NamedTuple):
-    """A program's folder."""
+    """A program's folder.
+
+    Attributes:
+        folder: Where the program keeps its files.
+        real: The same without links, as some systems name what changed.
+        format: The format of its files.
+    """
 
     folder: Path
+    real: Path
     format: Format
+
+    def named(self, path: Path) -> Path:
+        """Return a path below the folder as the folder is named here."""
+        return self.folder / path.relative_to(self.real) if self.real in path.parents else path
 
 
 class Looked(NamedTuple):
@@ -64,7 +75,7 @@ class Looked(NamedTuple):
 def homes_of(environ: Mapping[str, str], programs: Sequence[str]) -> list[Home]:
     """Return the folders of all programs, or of these."""
     found = ((each.folder(environ), each) for each in formats() if not programs or each.name in programs)
-    return [Home(folder, each) for folder, each in found if folder is not None]
+    return [Home(folder, folder.resolve(), each) for folder, each in found if folder is not None]
 
 
 class Search:
@@ -75,12 +86,14 @@ class Search:
 
     Attributes:
         files: The files that may hold sessions.
+        unreadable: The folders that cannot be listed, and why.
         folders: Where changes are told, those with the latest changes first, and then where folders that are missing
             may appear.
     """
 
     def __init__(self, homes: Iterable[Home]) -> None:
         self.files: dict[Path, SessionFile] = {}
+        self.unreadable: dict[str, str] = {}
         self._folders: dict[str, int] = {}
         for home in homes:
             if home.folder.is_dir():
@@ -96,7 +109,14 @@ class Search:
         while pending:
             folder = pending.pop()
             latest_ns = 1
-            for path, is_folder in _contents(folder):
+            try:
+                contents = [*_contents(folder)]
+            except FileNotFoundError:  # it vanished
+                continue
+            except OSError as error:
+                self.unreadable[str(folder)] = error.strerror or str(error)
+                continue
+            for path, is_folder in contents:
                 if not home.format.may_hold(home.folder, path, is_folder=is_folder):
                     continue
                 if is_folder:
@@ -147,11 +167,8 @@ def _looked(file: SessionFile, since: datetime | None) -> Looked:
 
 def _contents(folder: Path) -> Iterator[tuple[Path, bool]]:
     """Yield what is in a folder, and whether it is a folder; links to folders are not followed."""
-    try:
-        with scandir(folder) as items:
-            for item in items:
-                is_folder = item.is_dir(follow_symlinks=False)
-                if is_folder or item.is_file():
-                    yield folder / item.name, is_folder
-    except OSError:  # it vanished, or may not be read: what is in it is not this person's
-        return
+    with scandir(folder) as items:
+        for item in items:
+            is_folder = item.is_dir(follow_symlinks=False)
+            if is_folder or item.is_file():
+                yield folder / item.name, is_folder

@@ -19,6 +19,7 @@ from ...events.entries import EPOCH
 from ...events.errors import TreeringError
 from ...events.index import LogIndex
 from ...events.offload import Offload, ThreadOffload
+from ...events.telemetry import logger
 from ...formats.glances import Glance
 from ...projections.session_state import SessionState, Word, needed, state_of
 from ...projections.summary import project_of, title_of
@@ -37,7 +38,7 @@ _SHARE = 10  # looking at a file takes at most one part in so many of the time
 _OVERLAP = timedelta(minutes=1)
 
 Key: TypeAlias = tuple[str, str]
-"""A program's name, and the id that it gave a session; of a file that was never read, the file's name."""
+"""A program's name, and the id that it gave a session; of a file that was never read, its path."""
 
 
 class ProgramSession(Struct, frozen=True, kw_only=True):
@@ -46,7 +47,7 @@ class ProgramSession(Struct, frozen=True, kw_only=True):
     Attributes:
         program: The name of the program's format.
         program_title: The program's name as people know it.
-        id: The id that the program gave it; of a file that was never read, the file's name.
+        id: The id that the program gave it; of a file that was never read, its path.
         path: The file that holds it.
         title: Its name, or the beginning of the first words of the user, or None.
         cwd: The folder that it is about.
@@ -127,6 +128,7 @@ class ProgramSessions:
         self._seen_until: dict[Path, datetime] = {}
         self._first: set[Path] | None = None  # those of the first search that have not been looked at
         self._is_told = False
+        self._unreadable: set[str] = set()
         self._is_stale = True
 
     @property
@@ -172,6 +174,9 @@ class ProgramSessions:
         found = await self._offload(Search, homes)
         while self._watch.watch(found.folders):  # what changed before that was not told
             found = await self._offload(Search, homes)
+        for path in found.unreadable.keys() - self._unreadable:
+            logger().warning("folder_unreadable", path=path, why=found.unreadable[path])
+        self._unreadable = {*found.unreadable}
         is_first = self._first is None
         changed = [each for path, each in found.files.items() if not self._is_known(path, each)]
         changed.sort(key=lambda each: each.changed_ns, reverse=True)
@@ -240,7 +245,7 @@ class ProgramSessions:
             latest = max(row.updated for row, _ in rows)
             self._seen_until[path] = max(latest - _OVERLAP, since or EPOCH)
         keys = {row.key for row, _ in rows}
-        gone = before - keys if since is None else before.intersection([(format.name, path.stem)])
+        gone = before - keys if since is None else before.intersection([(format.name, str(path))])
         self._keys[path] = keys | (before - gone)
         changes = [change for key in gone for change in self._drop(key, path)]
         return changes + [change for row, glance in rows for change in self._put(row, glance)]
@@ -285,10 +290,11 @@ def _affected(
     is_new = False
     for path in map(Path, changed):
         for home in homes:
+            own = home.named(path)
             if path == home.folder or path in home.folder.parents:
                 is_new = True
-            elif home.folder in path.parents:
-                holder = home.format.holder_of(home.folder, path)
+            elif home.folder in own.parents:
+                holder = home.format.holder_of(home.folder, own)
                 is_folder = holder.is_dir()
                 may_hold = home.format.may_hold(home.folder, holder, is_folder=is_folder)
                 if may_hold and is_folder:
@@ -322,9 +328,9 @@ def _unreadable(file: SessionFile, error: TreeringError, last: ProgramSession | 
     return ProgramSession(
         program=file.format.name,
         program_title=file.format.title,
-        id=file.path.stem if last is None else last.id,
+        id=str(file.path) if last is None else last.id,
         path=str(file.path),
-        title=None if last is None else last.title,
+        title=file.path.name if last is None else last.title,
         cwd=None if last is None else last.cwd,
         updated=datetime.fromtimestamp(file.changed_ns // 10**9, UTC),
         problem=error.message,

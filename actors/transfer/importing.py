@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
-"""The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
+"""The errors that fail one session of several and no other; a full disk, or a closed host, fails the whole import."""
 
 
 async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
@@ -72,11 +72,11 @@ async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: 
         try:
             reports.append(await _import_one(core, finder, found))
         except _OF_ONE_SESSION as error:
-            if not walk.is_folder:
-                raise
             walk.failed.append((found.path, error))
-    if walk.is_folder and not reports:
+    if not reports and walk.is_folder:
         raise walk.nothing()
+    if not reports and walk.failed:
+        raise walk.failed[0][1]
     reports.unknown = walk.unknown
     reports.unknown_paths = tuple(map(str, walk.unknown_paths))
     reports.failed = tuple(unreadable(error, each) for each, error in walk.failed)
@@ -214,10 +214,11 @@ def _reading(source: Path) -> Generator[None]:
 
 async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
     """Write a session out of reach of whoever cancels the caller: a part of it would look like a whole."""
-    return await on_own_task(core.runtime, partial(_write_whole, core, incoming, ref, found))
+    return await on_own_task(core.runtime, partial(write_whole, core, incoming, ref, found))
 
 
-async def _write_whole(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
+async def write_whole(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
+    """Write a session, or what the one that is there lacks; the caller is on a task of the host's."""
     existed = archived = False
     async with core.registry.leased(ref) as lease:
         existed, archived = lease.header is not None, lease.packed
@@ -225,7 +226,7 @@ async def _write_whole(core: HostCore, incoming: Incoming, ref: Ref, found: Foun
             if existed:
                 await _merge(core, lease, incoming, found)
             else:
-                await _put(core, lease, incoming, found.path)
+                await put_lines(core, lease, incoming, found.path)
     if incoming.added:
         if archived:
             await unarchive(core, ref)  # as every write to an archived session does
@@ -253,8 +254,8 @@ def _left_out(findings: Iterable[Finding]) -> tuple[LeftOut, ...]:
     return tuple(each for each in findings if isinstance(each, LeftOut))
 
 
-async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
-    """Write a session that does not exist yet, while its source is read."""
+async def put_lines(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
+    """Write a whole session while its source is read: one that does not exist yet, or in the place of what is there."""
     store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
     async with core.runtime.moves.put(lease, incoming.dialect, incoming.block, lines) as head:
         if incoming.leaf != incoming.last:

@@ -18,6 +18,7 @@ class AgentFramework(Peer):
     name = "agent-framework FileHistoryProvider"
     durability = "a process crash"
     requirements = ("agent-framework-core==1.23.0",)
+    with_treering = True
     full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:

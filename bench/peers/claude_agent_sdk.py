@@ -20,6 +20,7 @@ class InMemory(Peer):
     name = "claude-agent-sdk InMemorySessionStore"
     durability = "nothing"
     requirements = ("claude-agent-sdk==0.2.187",)
+    with_treering = True
     full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:

@@ -33,6 +33,7 @@ class SqliteService(Peer):
     name = "google-adk SqliteSessionService"
     durability = "a power cut (a rollback journal, four flushes per commit)"
     requirements = ("google-adk==2.13.0", "sqlalchemy[asyncio]==2.1.9", "aiosqlite==0.22.1")
+    with_treering = True
     full_only = True
 
     def _service(self, folder: Path) -> BaseSessionService:

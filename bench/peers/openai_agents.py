@@ -25,6 +25,7 @@ class OpenAIAgents(Peer):
     name = "openai-agents SQLiteSession"
     durability = "a power cut (WAL, one flush per commit)"
     requirements = ("openai-agents==0.24.0", "sqlalchemy==2.1.9", "aiosqlite==0.22.1")
+    with_treering = True
 
     def _session(self, folder: Path, name: str) -> SQLiteSession:
         from agents.memory import SQLiteSession

@@ -47,6 +47,7 @@ class Strands(Peer):
     name = "strands FileSessionManager"
     durability = "a process crash (one file per message, renamed into place)"
     requirements = ("strands-agents==1.62.0",)
+    with_treering = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
         """Create one message per call."""

@@ -55,9 +55,12 @@ def message_of(item: Mapping[str, object]) -> Message:
     """
     decoded = _decoded(item)
     message = _read(decoded)
-    residue = min((_residue(decoded, message, form) for form in _FORMS), key=_size)
-    if residue == {"form": "plain"}:
+    written = _written(message)
+    residue = _residue(decoded, message, written, "plain")
+    if residue == {"form": "plain"}:  # as most are
         return message
+    others = (_residue(decoded, message, written, form) for form in _FORMS[1:])
+    residue = min((residue, *others), key=lambda each: len(msgspec.json.encode(each)))
     return msgspec.structs.replace(message, raw_metadata=raw_object({KEPT: residue}, "the item"))
 
 
@@ -209,9 +212,8 @@ def _inputs(parts: Sequence[Content]) -> list[JSON]:
 # -- the rest of an item
 
 
-def _base(message: Message, form: str) -> Item:
+def _base(message: Message, written: Sequence[Item], form: str) -> Item:
     """Return an item that a message gives by itself, in one of the forms in which programs write it."""
-    written = _written(message)
     base = written[0] if len(written) == 1 else {}
     if form == "plain" or "content" not in base:
         return base
@@ -225,9 +227,9 @@ def _base(message: Message, form: str) -> Item:
     return {**base, "type": "message", "status": "completed", "content": parts}
 
 
-def _residue(item: Item, message: Message, form: str) -> Item:
+def _residue(item: Item, message: Message, written: Sequence[Item], form: str) -> Item:
     """Return what leads from the item that a message gives by itself to this one."""
-    base = _base(message, form)
+    base = _base(message, written, form)
     fields: Item = {name: value for name, value in item.items() if name not in base or not _same(base[name], value)}
     without: list[JSON] = [name for name in base if name not in item]
     residue: Item = {"form": form}
@@ -243,15 +245,13 @@ def _restored(residue: Item, message: Message) -> Item | None:
     form, fields, without = residue.get("form"), residue.get("fields", {}), residue.get("without", [])
     if form not in _FORMS or not isinstance(fields, dict) or not isinstance(without, list):
         return None
-    base = _base(message, str(form))
+    base = _base(message, _written(message), str(form))
     item: Item = {name: value for name, value in base.items() if name not in without} | fields
     return item if _read(item).content == message.content else None
 
 
 def _same(one: JSON, other: JSON) -> bool:
     """Return whether two values are equal, with numbers and booleans told apart."""
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
     return msgspec.json.encode(one, order="deterministic") == msgspec.json.encode(other, order="deterministic")
-
-
-def _size(residue: Item) -> int:
-    return 0 if residue == {"form": "plain"} else len(msgspec.json.encode(residue))

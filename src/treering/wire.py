@@ -80,7 +80,12 @@ class StateReply(Struct, frozen=True, kw_only=True):
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """A session as the listing shows it; see `SessionSummary` for what the fields mean."""
+    """A session as the listing shows it; see `SessionSummary` for what the fields mean.
+
+    Attributes:
+        program: The program that keeps it, on a server that shows those of other programs.
+        partial: There, whether only its beginning and its end have been read, so that the counts say nothing.
+    """
 
     id: str
     key: str | None
@@ -106,10 +111,13 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     usage: Usage | None
     labels: tuple[str, ...] | None = None
     state: StateReply | UnsetType | None = UNSET
+    program: str | UnsetType = UNSET
+    partial: bool | UnsetType = UNSET
 
     def summary(self) -> SessionSummary:
         """Return the row as the library has it; its log is named by the session's id."""
-        fields = {name: getattr(self, name) for name in SessionRow.__struct_fields__}
+        names = frozenset(SessionSummary.__struct_fields__)
+        fields = {name: getattr(self, name) for name in SessionRow.__struct_fields__ if name in names}
         fields["state"] = self.state.value() if isinstance(self.state, StateReply) else None
         return SessionSummary(ref=self.id, **fields)
 

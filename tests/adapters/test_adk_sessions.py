@@ -30,8 +30,8 @@ from treering import Message, SessionHost, plain_text, text, tool_use
 from treering import Session as OwnSession
 from treering.adapters.adk import StaleSessionError, TreeringSessionService, state
 from treering.adapters.adk import service as adk_service
-from treering.adapters.adk.events import payload_of
 from treering.entries import ToolResultPart, ToolUsePart, tool_result
+from treering.formats.adk.events import payload_of
 
 NAMES: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
 

@@ -1,7 +1,4 @@
-"""Frameworks in environments of their own: the tests of their source distributions over treering, or our own.
-
-The dependencies of frameworks clash, so our tests of most of them skip where the others run, and run here.
-"""
+"""The tests of a framework's source distribution over treering, in an environment of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .environments import PROJECT, environment, lenient, sources
+from .environments import environment, lenient, sources
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1200)]
 
@@ -102,47 +99,27 @@ def test_the_tests_of_the_session_with_branches(agents_sdk: Path) -> None:
     )
 
 
+STRANDS = ("strands-agents==1.62.0", "8732c87f9c1ceb6ef4c5c4bd6d96b4cdf1bbfde095f1537ec2ac6fddb8d5a066")
+
+
+@pytest.mark.feature("A-22")
+def test_the_repository_tests_of_strands_agents() -> None:
+    builds = ("hatchling", "hatch-vcs")  # of the source distribution, whose name pip asks it for
+    python = environment("strands-agents", STRANDS[0], "pytest", "pytest-asyncio", "moto", *builds)
+    folder = sources(python, *STRANDS)
+    passed, failed = run(
+        python, folder, "strands_over_treering", "tests/strands/session/test_repository_session_manager.py"
+    )
+    assert failed == 0
+    assert passed >= 51
+
+
 def check(python: Path, left_out: Sequence[str], files: Sequence[str], *, passes_at_least: int) -> None:
     """Run files of the SDK's tests, without those whose names hold certain words."""
     chosen = " and ".join(f"not {each}" for each in left_out)
     passed, failed = run(python, sources(python, *OPENAI_AGENTS), "over_treering", "-k", chosen, *files)
     assert failed == 0
     assert passed >= passes_at_least
-
-
-ADK = {"lowest": "google-adk==2.10.0", "newest": "google-adk==2.13.0"}
-AGENT_FRAMEWORK = {"lowest": "agent-framework-core==1.22.0", "newest": "agent-framework-core==1.23.0"}
-FOR_OUR_TESTS = (
-    *("anyio>=4.11", "hypothesis", "pytest", "pytest-anyio", "pytest-timeout", "trio", "uvloop"),
-    *("httptools", "httpx2", "openai", "prometheus-client", "starlette", "uvicorn"),  # for the pages
-)
-LENIENT = ("-o", "filterwarnings=default")  # of the packages that an early release brings
-
-
-@pytest.mark.feature("A-12", "A-13", "A-14", "A-15")
-@pytest.mark.parametrize("release", ADK)
-def test_the_agent_development_kit(release: str) -> None:
-    python = environment(f"adk-{release}", ADK[release], *FOR_OUR_TESTS)
-    passed, failed = run(
-        python, PROJECT, None, *LENIENT, "tests/adapters/test_adk.py", "tests/adapters/test_adk_sessions.py"
-    )
-    assert failed == 0
-    assert passed >= 99
-    assert run(
-        python, PROJECT, None, *LENIENT, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md"
-    ) == (1, 0)
-
-
-@pytest.mark.feature("A-19", "A-20")
-@pytest.mark.parametrize("release", AGENT_FRAMEWORK)
-def test_the_agent_framework(release: str) -> None:
-    python = environment(f"agent-framework-{release}", AGENT_FRAMEWORK[release], *FOR_OUR_TESTS)
-    passed, failed = run(python, PROJECT, None, *LENIENT, "tests/adapters/test_agent_framework.py")
-    assert failed == 0
-    assert passed >= 19
-    assert run(
-        python, PROJECT, None, *LENIENT, "tests/docs/test_samples.py", "-k", "run_and_print and frameworks.md"
-    ) == (1, 0)
 
 
 def run(python: Path, folder: Path, plugin: str | None, *arguments: str) -> tuple[int, int]:

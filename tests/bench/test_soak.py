@@ -26,7 +26,7 @@ def tiny_soak(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("soak")
     command = [sys.executable, "-m", "bench", "soak", *TINY, "--output", str(folder / "soak.json"), "--to", str(folder)]
-    process = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=100)
+    process = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=280)
     assert process.returncode == 0, process.stderr
     return process.stdout, folder
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 from tests.programs.homes import GROVE, Machine, append, claude_line
 
@@ -21,6 +25,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.delenv("CODEX_HOME", raising=False)
     monkeypatch.delenv("PI_CODING_AGENT_DIR", raising=False)
     return machine
+
+
+@contextmanager
+def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Let a process end with the block if it still runs."""
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 def test_a_terminal_shows_a_list_that_is_kept_up_to_date(cli: Cli, machine: Machine) -> None:
@@ -50,7 +63,7 @@ def test_elsewhere_a_line_is_printed_for_each_session_that_changes(cli: Cli, mac
         rows = [json.loads(process.stdout.readline()) for _ in range(8)]
         by_id = {(row["program"], row["id"]): row for row in rows}
         assert len(by_id) == 8
-        assert by_id["pi", "notes"]["problem"] == "the file is not a session of pi"
+        assert by_id["pi", str(machine.pi / "notes.jsonl")]["problem"] == "the file is not a session of pi"
         grove = by_id["claude-code", GROVE]
         assert (grove["op"], grove["title"], grove["cwd"]) == ("changed", "Plant the pears.", "/home/mara/grove")
         assert (grove["state"], grove["line"], grove["path"]) == ("idle", "Planted.", str(machine.growing))
@@ -80,3 +93,35 @@ def test_only_one_program_is_followed_and_a_reader_that_leaves_ends_it(cli: Cli,
 def test_what_is_to_be_followed_is_said_once(cli: Cli) -> None:
     assert "a SESSION and --programs exclude each other" in cli.error("follow", "last", "--programs", status=2)
     assert "Missing argument 'SESSION'" in cli.error("follow", status=2)
+
+
+def test_a_server_shows_them_to_be_read_only_and_leaves_nothing_behind(
+    cli: Cli, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    before = machine.state()
+    assert "leave out ROOT" in cli.error("serve", "somewhere", "--programs", status=2)
+    serving = cli.spawn("serve", "--programs", "--port", "0", TMPDIR=str(tmp_path / "temporary"))
+    with serving as process, ending(process):
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().strip()
+        with httpx2.Client(base_url=address) as client:
+            about = client.get("/v1").json()
+            assert (about["features"], about["read_only"]) == (["programs"], True)
+            with client.stream("GET", "/v1/events", params={"kinds": "session"}) as stream:
+                for line in stream.iter_lines():
+                    if line.startswith("data:") and GROVE in line:
+                        break
+            row = next(row for row in client.get("/v1/sessions").json()["items"] if row["id"] == GROVE)
+            assert (row["program"], row["partial"], row["project"]) == ("Claude Code", True, "/home/mara/grove")
+            whole = client.get(f"/v1/sessions/{GROVE}").json()
+            assert (whole["partial"], whole["message_count"]) == (False, 2)
+            assert client.delete(f"/v1/sessions/{GROVE}").status_code == 403
+            assert client.get("/v1/sessions/nowhere").status_code == 404
+        (root,) = (tmp_path / "temporary").glob("treering-programs-*")
+        assert (root / f"{GROVE}.jsonl").exists()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    assert not root.exists()
+    assert not cli.root.exists()
+    assert machine.state() == before

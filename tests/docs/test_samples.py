@@ -43,6 +43,7 @@ EXTRAS = {
     "langgraph": "adapters.langgraph",
     "openai": "OpenAIModel",
     "pydantic_ai": "adapters.pydantic_ai",
+    "strands": "adapters.strands",
 }
 """Packages of extras, and what a sample names that needs each."""
 

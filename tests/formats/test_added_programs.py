@@ -1,15 +1,11 @@
-"""Programs whose sessions are read only: samples that the real programs wrote, whole, damaged, growing and resembled.
-
-Each program talked to a model on its machine that answers `answer-1`, `answer-2` and so on, with a call of its shell.
-"""
+"""Programs whose sessions are read only: samples that they wrote, whole, damaged, growing, resembled."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -21,115 +17,13 @@ from treering.events.findings import LeftOut
 from treering.formats.programs import format_named, formats
 from treering.formats.walk import Walk
 
+from .added_programs import ADDED, NOTED, PROGRAMS, Value, copied, is_document, sample, units_of, write_units
 from .conftest import DATA, ParsedSession, ReadSessions
 
 once = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-
-Value = dict[str, Any]
-NOTED = "Not in the oven."
-
-
-class Added(NamedTuple):
-    """What the tests know of a program.
-
-    Attributes:
-        long: The folder of the sample with most of what a session can have.
-        file: The file in it that grows.
-        short: The folder of the sample in which an agent starts another one; the same file is in it.
-        said: What is said in the long sample, one message a line: its role, its text, and the tool that it calls.
-        agent: What is said by the agent that was started.
-        later: What a file says of its version, and what one of a later version says.
-        odd: What a later version may add, made of a line each: the line to change, how, and what is reported.
-    """
-
-    long: str
-    file: str
-    short: str
-    said: str
-    agent: str
-    later: tuple[str, str]
-    odd: dict[str, tuple[str, Callable[[Value], object]]]
-
-
-def with_aside(*place: str | int) -> Callable[[Value], object]:
-    """Return a function that adds a field with words to what is at a place of a line."""
-
-    def change(value: Value) -> object:
-        at: Any = value
-        for each in place:
-            at = at[each]
-        at["aside"] = NOTED
-        return value
-
-    return change
-
-
-def of_kind(kind: str) -> Callable[[Value], object]:
-    """Return a function that makes another kind of event of a line."""
-    return lambda value: value | {"type": kind, "data": {"remark": NOTED}}
-
-
-ADDED = {
-    "copilot": Added(
-        long="kneading",
-        file="events.jsonl",
-        short="weighing",
-        said="""
-            user Count the loaves. [[echo three loaves]]
-            assistant answer-1 > bash
-            tool three loaves
-            assistant answer-2
-            user Look into the oven. [[echo cold >&2; exit 3]]
-            assistant answer-3 > bash
-            tool cold
-            assistant answer-4
-            user Wait for the dough. [[echo rising; sleep 61]]
-            assistant answer-5 > bash
-            tool rising
-            assistant answer-6
-            user <system_notification>
-            assistant > read_bash
-            tool rising
-            assistant answer-7
-            user Is it done? [[echo done]]
-            assistant answer-8 > bash
-            tool done
-            assistant answer-9
-            user Knead again. [[echo again; sleep 25]]
-            assistant answer-11 > bash
-            tool again
-            assistant answer-14
-            user Bring sugar.
-            assistant answer-16 > bash
-            tool marker-16
-            assistant answer-17
-            compaction answer-19
-            user Serve the bread. [[echo served]]
-            assistant answer-27 > bash
-            tool served
-            assistant answer-28
-        """,
-        agent="""
-            user Weigh the flour. [[echo two pounds]]
-            assistant answer-6 > bash
-            tool two pounds
-            assistant answer-7
-        """,
-        later=('"version":1', '"version":2'),
-        odd={
-            "an event of another kind": ("event of kind user.remark", of_kind("user.remark")),
-            "a field of the line": ("event field aside", with_aside()),
-            "a field of a prompt": ("prompt field aside", with_aside("data")),
-        },
-    ),
-}
-PROGRAMS = sorted(ADDED)
-
-
-def sample(program: str, which: Literal["long", "short"]) -> Path:
-    """The path of one of a program's samples."""
-    added = ADDED[program]
-    return DATA / program / (added.long if which == "long" else added.short) / added.file
+LATER = "2026-11-27T22:30:00.000Z"
+LINES = [each for each in PROGRAMS if not is_document(sample(each, "kneading"))]
+DOCUMENTS = [each for each in PROGRAMS if each not in LINES]
 
 
 def line_of(message: Message) -> str:
@@ -159,23 +53,23 @@ def lines_in(text: str) -> list[str]:
 @pytest.mark.feature("A-27")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_the_program_wrote_is_read_once_and_in_order(program: str, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(sample(program, "long"))
+    (session,) = read_sessions(sample(program, "kneading"))
     assert said_in(session) == lines_in(ADDED[program].said)
     assert session.codes() == []
-    main, agent = read_sessions(sample(program, "short"))
+    found = read_sessions(DATA / program / "weighing")
+    main, agent = sorted(found, key=lambda each: each.header.parent_session is not None)
     assert said_in(agent) == lines_in(ADDED[program].agent)
     assert agent.header.parent_session == main.header.id
     (caller,) = (each for each in main.entries if each.id == agent.header.parent_entry)
     assert isinstance(caller, MessageEntry)
     assert "Weigh the flour" in str([each.tool_use for each in caller.message.content if each.type == "tool_use"])
-    assert agent.header.title == "Weigh the flour"
+    assert "Weigh the flour" in (agent.header.title or said_in(agent)[0])
 
 
 @pytest.mark.feature("A-27")
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", LINES)
 def test_a_file_that_is_cut_is_read_up_to_there(program: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    shutil.copytree(sample(program, "short").parent, tmp_path / "cut")
-    path = tmp_path / "cut" / ADDED[program].file
+    path = copied(program, "weighing", tmp_path / "cut")
     lines = path.read_bytes().splitlines(keepends=True)
     whole = read_sessions(path, program)
     path.write_bytes(lines[0][: len(lines[0]) // 2])
@@ -184,34 +78,49 @@ def test_a_file_that_is_cut_is_read_up_to_there(program: str, tmp_path: Path, re
     for position in range(1, len(lines)):
         for torn in (b"", lines[position][: len(lines[position]) // 2]):
             path.write_bytes(b"".join(lines[:position]) + torn)
-            cut = read_sessions(path)
+            try:
+                cut = read_sessions(path)
+            except ForeignFormatError:  # nothing but the lines that every file begins with
+                assert position < 3
+                continue
             assert [each.header.id for each in cut] == [each.header.id for each in whole[: len(cut)]]
             for part, of_whole in zip(cut, whole, strict=False):
-                assert said_in(part) == said_in(of_whole)[: len(part.messages)]
+                assert "\n".join(said_in(of_whole)).startswith("\n".join(said_in(part)))
             damaged = [each for each in cut[0].findings if each.code == "damaged"]
             assert [each.line for each in damaged] == ([position + 1] if torn else [])
 
 
 @pytest.mark.feature("A-27")
+@pytest.mark.parametrize("program", DOCUMENTS)
+def test_a_document_that_is_cut_is_refused(program: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    path = copied(program, "kneading", tmp_path / "cut")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for position in range(len(lines)):
+        path.write_bytes(b"".join(lines[:position]) + lines[position][:-2])
+        with pytest.raises(ForeignFormatError):
+            read_sessions(path, program)
+
+
+@pytest.mark.feature("A-27")
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("bad", [b"\0" * 40, b"plain words", b'{"type":', b"[]", b"{}", b'{"type":7,"data":[]}'])
-def test_a_bad_line_costs_nothing_else(program: str, bad: bytes, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    shutil.copytree(sample(program, "long").parent, tmp_path / "bad")
-    path = tmp_path / "bad" / ADDED[program].file
-    lines = path.read_bytes().splitlines(keepends=True)
+def test_what_is_bad_costs_nothing_else(program: str, bad: bytes, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    path = copied(program, "kneading", tmp_path / "bad")
     (whole,) = read_sessions(path)
-    path.write_bytes(b"".join([*lines[:1], *(each for line in lines[1:] for each in (bad + b"\n", line))]))
+    units = units_of(path)
+    inserted = bad.decode() if program in DOCUMENTS else bad
+    write_units(path, [*units[:1], *(each for unit in units[1:] for each in (inserted, unit))])
     (session,) = read_sessions(path)
     assert [each.id for each in session.entries] == [each.id for each in whole.entries]
     counts = [each.count for each in session.findings if isinstance(each, LeftOut)]
-    assert len([each for each in session.findings if each.code == "damaged"]) + sum(counts) == len(lines) - 1
+    assert len([each for each in session.findings if each.code == "damaged"]) + sum(counts) == len(units) - 1
 
 
 @pytest.mark.feature("A-27", "A-34")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_file_of_a_later_version_is_refused(program: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    path = tmp_path / ADDED[program].file
-    path.write_text(sample(program, "short").read_text().replace(*ADDED[program].later, 1))
+    path = copied(program, "weighing", tmp_path / "later")
+    path.write_text(path.read_text().replace(*ADDED[program].later, 1))
     for chosen in (None, program):
         with pytest.raises(UnsupportedVersion, match="upgrade treering"):
             read_sessions(path, chosen)
@@ -238,45 +147,48 @@ def test_no_reader_takes_a_file_of_another_program(program: str) -> None:
 def test_words_that_nothing_stands_for_are_reported(
     program: str, what: str, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
-    kind, change = ADDED[program].odd[what]
-    lines = sample(program, "short").read_text().splitlines()
-    at = next(at for at, line in enumerate(lines) if "Ask the weigher" in line)
-    lines[at] = json.dumps(change(json.loads(lines[at])))
-    path = tmp_path / ADDED[program].file
-    path.write_text("\n".join(lines))
-    session, *_ = read_sessions(path, program)
-    (left_out,) = (each for each in session.findings if isinstance(each, LeftOut))
+    kind, part, change = ADDED[program].odd[what]
+    path = copied(program, "weighing", tmp_path / "odd")
+    units = units_of(path)
+    at = next(at for at, unit in enumerate(units) if part in json.dumps(unit))
+    write_units(path, [*units[:at], change(units[at]), *units[at + 1 :]])
+    findings = [each for session in read_sessions(path, program) for each in session.findings]
+    (left_out,) = (each for each in findings if isinstance(each, LeftOut))
     assert left_out.kind == kind
     assert NOTED in left_out.example
 
 
-async def shape_of(session: Session) -> list[tuple[str | None, str | None, str]]:
-    return [(each.id, each.parent_id, each.type) for each in await session.entries()]
+async def parts_of(session: Session) -> list[tuple[str, str]]:
+    """All parts of the messages on the path; an answer that was imported in pieces has the same ones."""
+    return [(each.role, str(part)) for each in await session.messages() for part in each.content]
 
 
 @pytest.mark.feature("A-27")
 @once
 @pytest.mark.parametrize("program", PROGRAMS)
-async def test_a_file_that_grows_line_by_line_is_imported_as_if_at_once(program: str, tmp_path: Path) -> None:
-    shutil.copytree(sample(program, "short").parent, tmp_path / "grows")
-    path = tmp_path / "grows" / ADDED[program].file
-    lines = path.read_bytes().splitlines(keepends=True)
+async def test_a_file_that_grows_bit_by_bit_is_imported_as_if_at_once(program: str, tmp_path: Path) -> None:
+    path = copied(program, "weighing", tmp_path / "grows")
+    units = units_of(path)
     async with SessionHost(tmp_path / "at_once") as host:
         reports = await host.import_sessions(path)
-        expected = {each.id: await shape_of(await host.load(each.id)) for each in reports}
+        expected = {each.id: await parts_of(await host.load(each.id)) for each in reports}
     async with SessionHost(tmp_path / "root") as host:
-        for position in range(1, len(lines) + 1):
-            path.write_bytes(b"".join(lines[:position]))
-            await host.import_sessions(path)
+        for position in range(1, len(units) + 1):
+            write_units(path, units[:position])
+            try:
+                await host.import_sessions(path)
+            except ForeignFormatError:  # nothing but the lines that every file begins with
+                assert position < 3
         assert [each.added for each in await host.import_sessions(path)] == [0] * len(expected)
-        assert {each: await shape_of(await host.load(each)) for each in expected} == expected
+        assert {each: await parts_of(await host.load(each)) for each in expected} == expected
+        assert all(expected.values())
 
 
 @once
 @pytest.mark.feature("A-35")
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_the_title_is_what_the_person_said_first(program: str, host: SessionHost) -> None:
-    (report,) = await host.import_sessions(sample(program, "long"))
+    (report,) = await host.import_sessions(sample(program, "kneading"))
     (row,) = await host.list_sessions()
     assert (row.id, row.title) == (report.id, "Count the loaves. [[echo three loaves]]")
 
@@ -307,20 +219,56 @@ def test_a_file_that_only_resembles_events_is_not_claimed(tmp_path: Path) -> Non
             list(Walk(path).sessions())
 
 
+def again(unit: Value) -> Value:
+    """Another prompt in the place of one."""
+    if "data" in unit:
+        words = {"content": "Bake it.", "transformedContent": "Bake it."}
+        return unit | {"id": str(UUID(int=4, version=4)), "timestamp": LATER, "data": unit["data"] | words}
+    return unit | {"id": str(UUID(int=4, version=4)), "ts": LATER, "content": "Bake it."}
+
+
 @once
-async def test_what_a_rewind_of_copilot_cut_off_stays_on_its_branch(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "s" / "events.jsonl"
-    shutil.copytree(sample("copilot", "long").parent, path.parent)
+@pytest.mark.parametrize("program", ["cline", "copilot"])
+async def test_what_the_person_took_back_stays_on_its_branch(program: str, host: SessionHost, tmp_path: Path) -> None:
+    path = copied(program, "kneading", tmp_path / "rewound")
     (report,) = await host.import_sessions(path)
-    lines = path.read_text().splitlines(keepends=True)
-    at = next(at for at, line in enumerate(lines) if '"Knead again.' in line)
-    again = json.loads(lines[at])
-    again |= {"id": "0d9fbb0c-3f6e-4c1e-8a53-6a1c7f3f2f10", "timestamp": "2026-11-27T22:00:00.000Z"}
-    again["data"] |= {"content": "Bake it.", "transformedContent": "Bake it."}
-    path.write_text("".join([*lines[:at], json.dumps(again) + "\n"]))
-    assert [each.added for each in await host.import_sessions(path)] == [1]
+    units = units_of(path)
+    at = next(at for at, unit in enumerate(units) if "Look into the oven." in json.dumps(unit))
+    write_units(path, [*units[:at], again(units[at])])
+    await host.import_sessions(path)
     session = await host.load(report.id)
     said = [plain_text(each.content) for each in await session.messages()]
-    assert (said[-2:], "Bring sugar." in said) == (["answer-9", "Bake it."], False)
+    assert said[-1] == "Bake it."
+    assert "Look into the oven." not in " ".join(said)
     assert [row.added for row in await host.import_sessions(path)] == [0]
-    assert any("Bring sugar." in str(each) for each in await session.entries())
+    assert any("Look into the oven." in str(each) for each in await session.entries())
+
+
+def test_a_compaction_of_cline_keeps_what_it_repeats(read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(sample("cline", "kneading"))
+    (entry,) = session.of("compaction")
+    assert isinstance(entry, CompactionEntry)
+    (kept,) = (each for each in session.entries if each.id == entry.compaction.first_kept_entry_id)
+    assert isinstance(kept, MessageEntry)
+    assert line_of(kept.message) == "assistant answer-3 > run_commands"
+
+
+def test_a_file_of_the_older_kimi_cli_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "wire.jsonl"
+    lines: list[Value] = [{"type": "metadata", "protocol_version": "1.2"}]
+    lines.append({"timestamp": 1.5, "message": {"type": "TurnBegin", "payload": {"user_input": "Plant."}}})
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    for chosen in (None, "kimi"):
+        with pytest.raises(ForeignFormatError, match="older Kimi CLI"):
+            list(Walk(path, chosen).sessions())
+    walk = Walk(tmp_path)
+    assert list(walk.sessions()) == []
+    assert "older Kimi CLI" in str(walk.failed)
+
+
+def test_what_the_user_undid_in_kimi_code_stays_on_its_branch(read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(sample("kimi", "kneading"))
+    (undone,) = (each for each in session.entries if isinstance(each, MessageEntry) and "Add salt" in str(each))
+    (compaction,) = session.of("compaction")
+    assert undone.parent_id == compaction.id
+    assert undone not in session.path()

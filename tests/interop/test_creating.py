@@ -198,7 +198,7 @@ def test_sessions_in_memory_create_no_file(tmp_path: Path, dialect: str) -> None
     command = [sys.executable, "-B", "-c", IN_MEMORY, dialect]
     environment = {**os.environ, "PYTHONPATH": str(Path(treering.__file__).parents[1])}
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -73,7 +73,7 @@ def pi(pi_modules: Path, tmp_path: Path) -> Pi:
         command = ["node", SCRIPT, pi_modules, how, *where]
         environment = {**os.environ, "HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path / "agent")}
         done = subprocess.run(
-            command, input=json.dumps(calls), capture_output=True, text=True, env=environment, timeout=60, check=False
+            command, input=json.dumps(calls), capture_output=True, text=True, env=environment, timeout=250, check=False
         )
         assert done.returncode == 0, done.stderr
         shown: Shown = json.loads(done.stdout)

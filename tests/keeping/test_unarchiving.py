@@ -215,7 +215,7 @@ async def test_reading_while_the_session_is_unarchived_gives_its_content(root: P
         await host.archive(archived)
         assert await texts(archived) == ["one"]
         pausing.path = root / "a.jsonl"
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(archived.append_message, "user", "two")
                 await pausing.file_exists.wait()

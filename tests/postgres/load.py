@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 
@@ -33,11 +33,17 @@ async def insist(session: Session, text: str, note: Callable[[TreeringError], No
 
 
 async def texts(url: str, session_id: str) -> list[str]:
-    """Return the messages of a session, as a host reads them that did not take part."""
-    async with SessionHost(url) as host:
-        session = await host.load(session_id, read_only=True)
-        entries = await session.entries()
-        return [plain_text(entry.message.content) for entry in entries if isinstance(entry, MessageEntry)]
+    """Return the messages of a session, as a host reads them that did not take part, and that asks until it is told.
+
+    Where answers are waited for only shortly, a busy machine may be late with any of them.
+    """
+    while True:
+        with suppress(StoreUnavailable):
+            async with SessionHost(url) as host:
+                session = await host.load(session_id, read_only=True)
+                entries = await session.entries()
+                return [plain_text(entry.message.content) for entry in entries if isinstance(entry, MessageEntry)]
+        await anyio.sleep(PAUSE_S)
 
 
 class Load:
@@ -91,7 +97,7 @@ async def load(url: str, sessions: int = 4) -> AsyncIterator[Load]:
     async with SessionHost(url) as host, anyio.create_task_group() as tasks:
         for _ in range(sessions):
             session = await host.create()
-            await session.append_message("user", "the first")
+            await insist(session, "the first", under.note)
             under.acknowledged[session.id] = ["the first"]
             tasks.start_soon(under.write, session)
         await under.progress()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -80,17 +81,21 @@ async def test_the_command_goes_on_after_it_was_killed(
                 await session.append_message("user", f"{text} " * 50)
     cli, target = Cli(tmp_path), server.url(schema=schema, lease_s="1")
     await to_thread.run_sync(lambda: cli.json("postgres", "migrate", "-q", "--root", target))
-    running = cli.spawn("copy", tmp_path / "from", target)
 
-    def kill_after(count: int) -> None:
-        with psycopg.connect(server.url(), autocommit=True) as connection:
-            lines = f"select count(*) from {schema}.lines".encode()
-            while (connection.execute(lines).fetchone() or (0,))[0] < count and running.poll() is None:
+    def kill_in_between() -> subprocess.Popen[bytes]:
+        lines = f"select count(*) from {schema}.lines".encode()
+        with psycopg.connect(server.url()) as holding, psycopg.connect(server.url(), autocommit=True) as looking:
+            # What holds one session up, so that the copy cannot end before it is killed.
+            holding.execute(f"insert into {schema}.logs (ref, epoch) values ('s9.jsonl', 0)".encode())
+            running = cli.spawn("copy", tmp_path / "from", target)
+            while looking.execute(lines).fetchone() == (0,):
                 time.sleep(0.001)
-        running.send_signal(signal.SIGKILL)
-        running.communicate()
+            running.send_signal(signal.SIGKILL)
+            running.communicate()
+            holding.rollback()
+        return running
 
-    await to_thread.run_sync(kill_after, 1)
+    running = await to_thread.run_sync(kill_in_between)
     assert running.returncode == -signal.SIGKILL
     report = await to_thread.run_sync(lambda: cli.json("copy", "-q", tmp_path / "from", target))
     assert (report["sessions"], report["failed"]) == (40, [])

@@ -72,7 +72,7 @@ async def cut_commits(writing: Writing, places: Sequence[At]) -> None:
                     await writing.say()
                 fault = writing.net.fault(toward, name, at=at)
                 told = await writing.say()
-                assert fault.happened.wait(10)
+                assert fault.happened.wait(60)
                 lost = (name, at) != ("ReadyForQuery", "after")
                 assert [type(error) for error in told] == [AppendInDoubt] * lost, (toward, name, at)
 
@@ -141,16 +141,16 @@ async def test_a_statement_that_arrives_after_it_was_given_up_changes_nothing(
             text = str(len(writing.expected))
             with pytest.raises(AppendInDoubt):
                 await writing.session.append_message("user", text, command_id=f"say {text}")
-            assert late[0].happened.wait(10)
+            assert late[0].happened.wait(60)
             if lands.startswith("before"):
                 late[0].release()
-                assert late[0].landed.wait(10)
+                assert late[0].landed.wait(60)
             elif lands.endswith("looked for it"):
                 late.append(net.fault("server", "Parse", containing=b"set epoch", deed="late"))
             told = await writing.say()
             assert [type(error) for error in told] == [StoreUnavailable] * (len(late) - 1)
             for fault in late:
                 fault.release()
-                assert fault.landed.wait(10)
+                assert fault.landed.wait(60)
                 assert ("DataRow" in fault.answer) == lands.startswith("before")
             await writing.say()

@@ -233,6 +233,17 @@ async def strike(server: LocalServer, nets: Sequence[Network], history: History,
     net.resume()
 
 
+async def begin(session: Session) -> None:
+    """Append the first message, however often a busy machine is late with an answer."""
+    while True:
+        try:
+            await session.append_message("user", "0", command_id="0")
+        except TOLD:
+            await anyio.sleep(PAUSE_S)
+        else:
+            return
+
+
 async def record(
     server: LocalServer,
     nets: Sequence[Network],
@@ -250,7 +261,7 @@ async def record(
         ]
         sessions = [await hosts[number % HOSTS].create() for number in range(SESSIONS)]
         for session in sessions:
-            await session.append_message("user", "0", command_id="0")
+            await begin(session)
         history = History(hosts, sessions, chance)
         prepare(history)
         for calls in history.calls.values():

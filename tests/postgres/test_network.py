@@ -74,7 +74,7 @@ def test_a_connection_is_cut_at_each_message_of_a_statement(numbers: Numbers) ->
             else:
                 with pytest.raises(psycopg.OperationalError):
                     numbers.insert()
-            assert fault.happened.wait(10)
+            assert fault.happened.wait(60)
             if (name, at) == ("Sync", "after"):  # only the server knows when it has done that
                 while numbers.count() == expected:
                     continue
@@ -105,10 +105,10 @@ def test_a_late_statement_arrives_after_its_client_has_lost_the_connection(numbe
     fault = numbers.net.fault("server", "Parse", deed="late")
     with pytest.raises(psycopg.OperationalError):
         numbers.insert()
-    assert fault.happened.wait(10)
+    assert fault.happened.wait(60)
     assert numbers.count() == 0
     fault.release()
-    assert fault.landed.wait(10)
+    assert fault.landed.wait(60)
     assert (fault.answer, numbers.count()) == (ANSWER, 1)
 
 
@@ -130,7 +130,7 @@ def test_what_is_held_silenced_split_or_slow_arrives_at_last_and_what_is_lost_ne
     for toward in sides:
         fault = net.fault(toward, deed="hold")
         raw.send_query(insert)
-        assert fault.happened.wait(10)
+        assert fault.happened.wait(60)
         assert not done()
         fault.release()
         finish()
@@ -145,7 +145,7 @@ def test_what_is_held_silenced_split_or_slow_arrives_at_last_and_what_is_lost_ne
     assert numbers.count() == 3
     fault = net.fault("client", "CommandComplete", deed="lose")
     raw.send_query(insert)
-    assert fault.happened.wait(10)
+    assert fault.happened.wait(60)
     assert not done()
     assert numbers.count() == 4
     net.refuses = True

@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 import psycopg
 import pytest
+from tests.lateness import waited_s
 
 from treering import SessionHost
 from treering.stores.postgres.local_server import LocalServer
@@ -40,9 +41,9 @@ async def take_over(url: str, sessions: int, lease_s: float, within_s: float) ->
             for name in names:
                 assert killed.ask(f"say {name} first") == ""
             killed.signal(signal.SIGKILL)
-            began = time.monotonic()
+            began, before_s = time.monotonic(), waited_s()
             await append_to_all(heir, names, "second")
-        assert time.monotonic() - began < within_s
+        assert time.monotonic() - began < within_s + waited_s() - before_s
     for name in names[:3]:
         assert await texts(url, name) == ["first", "second"]
 
@@ -69,7 +70,7 @@ async def test_a_slow_answer_is_not_taken_for_a_sign_of_life_of_a_killed_host(
         async with SessionHost(net.url(schema=schema, lease_s="2")) as heir, anyio.create_task_group() as tasks:
             late = net.fault("client", "DataRow", containing=name, nth=2, deed="hold")
             tasks.start_soon(append_to_all, heir, ["mine"], "second")
-            assert await anyio.to_thread.run_sync(late.happened.wait, 10)
+            assert await anyio.to_thread.run_sync(late.happened.wait, 60)
             await anyio.sleep(0.5)  # the answer says how long the lease lasts from when it was sent
             late.release()
     assert await texts(url, "mine") == ["first", "second"]

@@ -56,6 +56,8 @@ class Machine:
             "GEMINI_CLI_HOME": str(home / "gemini"),
             "XDG_DATA_HOME": str(home / "data"),
         }
+        self.copilot = home / "copilot" / "session-state"
+        self.environ["COPILOT_HOME"] = str(home / "copilot")
         for folder in (self.claude, self.codex, self.gemini, self.opencode, self.pi, self.qwen / "chats"):
             folder.mkdir(parents=True)
 

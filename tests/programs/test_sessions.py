@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,12 +16,13 @@ from treering.actors.programs.sessions import ProgramChange, ProgramSession, Pro
 from treering.events.offload import ThreadOffload
 from treering.formats.excerpts import HEAD_BYTES, TAIL_BYTES, Excerpt
 
-from .homes import GROVE, Database, Machine, append, claude_line
+from .homes import DATA, GROVE, Database, Machine, append, claude_line
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 RINGS = "0195f0a0-0000-7000-8000-0000000000a3"
+WEIGHING = "355300eb-62c2-4c35-beb7-29c00b768b8a"
 BREAD = "f11b4c80-ee30-440f-8935-6ef017c91e41"
 OVEN = "01999999-0000-7000-8000-000000000001"
 
@@ -66,12 +68,14 @@ def line_of(row: ProgramSession | None) -> str:
 
 async def test_sessions_of_all_programs_are_found_where_each_keeps_them(machine: Machine) -> None:
     machine.fill()
+    shutil.copytree(DATA / "copilot" / "weighing", machine.copilot / "weighing")
     machine.fill_qwen()
     before = machine.state()
     sessions = ProgramSessions(machine.environ)
     told = await started(sessions)
     now = datetime.now(UTC)
     rows = {(row.program, row.id): (row.title, row.cwd, row.doing(now)) for row in sessions.rows.values()}
+    assert (rows.pop(("copilot", WEIGHING))[0] or "").startswith("Ask the weigher.")
     assert rows == {
         ("claude-code", GROVE): ("Plant the pears.", "/home/mara/grove", "idle"),
         ("claude-code", "5d6e8f11-2a3b-4c4d-8e5f-60718293a4b5"): (
@@ -86,7 +90,7 @@ async def test_sessions_of_all_programs_are_found_where_each_keeps_them(machine:
         ("pi", RINGS): ("Rings", "/work/rings", "idle"),
         ("qwen", BREAD): ("What is in the bread? See @bread.md", "/work/bakery", "error"),
     }
-    assert {change.key for change in told} == rows.keys()
+    assert {change.key for change in told} == {*rows, ("copilot", WEIGHING)}
     assert machine.state() == before
     only = ProgramSessions(machine.environ, ["codex"])
     await started(only)

@@ -149,7 +149,7 @@ async def test_the_server_speaks_tls_itself(tmp_path: Path, served: Serve, certi
 
 async def test_who_does_not_begin_tls_is_cut_off(tmp_path: Path, served: Serve, certificate: tuple[Path, Path]) -> None:
     options = {"allowed_hosts": [NAME], "serving": {"certificate": certificate}}
-    limits = ServerLimits(header_for_s=0.3)
+    limits = ServerLimits(header_for_s=1)
     async with SessionHost(tmp_path / "root") as host, served(host, limits=limits, **options) as client:
         for begun in (b"", b"\x16\x03\x01\x02\x00"):  # nothing, and half of a greeting
             async with await anyio.connect_tcp(*client.address) as silent:

@@ -193,7 +193,7 @@ async def raw(client: Client, request: bytes) -> bytes:
 
 
 async def test_heads_that_trickle_or_grow_without_end_are_cut_off(tmp_path: Path, served: Serve) -> None:
-    limits = ServerLimits(header_for_s=0.2, header_bytes_max=2000, url_bytes_max=500, body_for_s=0.2)
+    limits = ServerLimits(header_for_s=1, header_bytes_max=2000, url_bytes_max=500, body_for_s=0.2)
     async with SessionHost(tmp_path) as host, served(host, limits=limits) as client:
         async with await anyio.connect_tcp(*client.address) as slow:
             await slow.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n")

@@ -10,34 +10,33 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from ..actors.commands import AppendOptions
 from ..actors.session.session import Session
-from ..events.entries import ContextEdit, ContextEditEntry, Custom, CustomEntry, Message, MessageEntry, Payload
+from ..events.entries import ContextEdit, ContextEditEntry, Custom, CustomEntry, MessageEntry, Payload
 from ..events.errors import EntryNotFound
-from .langchain_messages import message_of
+from ..formats.langgraph.records import (
+    CHECKPOINT,
+    HIDDEN,
+    WRITES,
+    Grown,
+    Hidden,
+    Record,
+    Typed,
+    Whole,
+    Written,
+    change_of,
+    shown_messages,
+)
 from .session_index import CustomIndex
-
-CHECKPOINT = "langgraph.checkpoint"
-WRITES = "langgraph.writes"
-HIDDEN = "langgraph.hidden"
-"""The types of the custom entries: a checkpoint; what tasks wrote after it; checkpoints that are shown no more."""
 
 RECORDS_KEPT_MAX = 512
 """How many checkpoints of a thread are kept decoded, since the next one needs its parents."""
-
-DEPTH_MAX = 128
-LENGTH_PER_DEPTH = 8
-"""Of how many checkpoints a list is made at most, or of an eighth of its length if that is more. Then it is stored
-whole, so that reading it costs what it holds, and all that is stored of it grows with its length nevertheless."""
-
-Typed: TypeAlias = tuple[str, str]
-"""A value as LangGraph's serializer gives it: a type, and its bytes in base64."""
 
 
 class Serde(Protocol):
@@ -52,53 +51,6 @@ class Serde(Protocol):
         ...
 
 
-class Whole(Struct, frozen=True, tag_field="form", tag="whole"):
-    """A value by itself."""
-
-    value: Typed
-
-
-class Grown(Struct, frozen=True, tag_field="form", tag="grown"):
-    """A list that begins as the parent's did: so many of its elements, and then others."""
-
-    keep: int
-    add: tuple[Typed, ...]
-
-
-class Record(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a custom entry holds of a checkpoint.
-
-    Attributes:
-        namespace: The namespace; sub-graphs have their own.
-        id: The checkpoint's id; later ones have greater ones.
-        parent: The id of the one before it in the namespace.
-        checkpoint: The checkpoint without its values.
-        metadata: Its metadata.
-        run_id: The run that made it.
-        values: What differs from the values of the parent.
-        same: The channels whose values are the parent's.
-    """
-
-    namespace: str = ""
-    id: str
-    parent: str | None = None
-    checkpoint: Typed
-    metadata: Typed
-    run_id: str | None = None
-    values: dict[str, Whole | Grown] = {}
-    same: tuple[str, ...] = ()
-
-
-class Written(Struct, frozen=True, omit_defaults=True):
-    """What a custom entry holds of the writes of a task: their places, channels and values."""
-
-    namespace: str
-    id: str
-    task_id: str
-    task_path: str
-    writes: tuple[tuple[int, str, Typed], ...]
-
-
 class Write(NamedTuple):
     """One write of a task."""
 
@@ -107,12 +59,6 @@ class Write(NamedTuple):
     task_path: str
     channel: str
     value: Typed
-
-
-class Hidden(Struct, frozen=True):
-    """What a custom entry holds of checkpoints that are shown no more."""
-
-    checkpoints: tuple[tuple[str, str], ...]
 
 
 class Place(NamedTuple):
@@ -224,18 +170,15 @@ class Thread(CustomIndex):
         for channel, value in checkpoint["channel_values"].items():
             new = [self.dump(each) for each in value] if type(value) is list else self.dump(value)
             old, depth = (None, 0) if parent is None else await self._stored(parent, channel)
-            if new == old:
+            change = change_of(new, old, depth)
+            if change is None:
                 same.append(channel)
-            elif isinstance(new, list):
-                keep = _common(old, new) if isinstance(old, list) else 0
-                start = 0 if depth >= max(DEPTH_MAX, len(new) // LENGTH_PER_DEPTH) else keep
-                values[channel] = Grown(start, tuple(new[start:]))
-                if not namespace:
-                    if parent is not None and isinstance(old, list) and keep < len(old):
-                        payloads += await self._taken_back(parent, channel, keep)
-                    payloads += _messages(channel, value, keep)
-            else:
-                values[channel] = Whole(new)
+                continue
+            values[channel] = change.stored
+            if isinstance(new, list) and not namespace:
+                if parent is not None and isinstance(old, list) and change.keep < len(old):
+                    payloads += await self._taken_back(parent, channel, change.keep)
+                payloads += shown_messages(channel, value[change.keep :], change.keep)
         record = Record(
             namespace=namespace,
             id=checkpoint["id"],
@@ -251,8 +194,9 @@ class Thread(CustomIndex):
             options["aside"] = True
         custom = Custom(CHECKPOINT, Raw(msgspec.json.encode(record)))
         ids = await self.session.append_many([*payloads, custom], **options)
-        self._note(ids[-1], custom)
+        self._place(ids[-1], record)
         self._keep(ids[-1], record)
+        self.skip(len(ids))
 
     async def put_writes(self, written: Written) -> None:
         """Append what a task wrote after a checkpoint; a place below zero replaces what is there, others keep it."""
@@ -265,6 +209,7 @@ class Thread(CustomIndex):
         options: AppendOptions = {} if place is None else {"below": place.entry_id, "aside": True}
         (entry_id,) = await self.session.append_many([custom], **options)
         self._note(entry_id, custom)
+        self.skip(1)
 
     async def hide(self, places: Sequence[Place]) -> None:
         """Show checkpoints no more; what others are made of stays in the session."""
@@ -275,6 +220,7 @@ class Thread(CustomIndex):
             options: AppendOptions = {} if below is None else {"below": below, "aside": True}
             (entry_id,) = await self.session.append_many([custom], **options)
             self._note(entry_id, custom)
+            self.skip(1)
 
     async def append_all(self, source: Session) -> None:
         """Append the entries of another session, each below the copy of its parent."""
@@ -298,10 +244,7 @@ class Thread(CustomIndex):
         assert raw is not None  # only those are noted
         match custom.custom_type:
             case "langgraph.checkpoint":
-                record = msgspec.json.decode(raw, type=Record)
-                key = record.namespace, record.id
-                self._places[key] = Place(*key, record.parent, entry_id, record.run_id)
-                self._hidden.discard(key)
+                self._place(entry_id, msgspec.json.decode(raw, type=Record))
             case "langgraph.writes":
                 written = msgspec.json.decode(raw, type=Written)
                 known = self._writes.setdefault((written.namespace, written.id), {})
@@ -317,6 +260,11 @@ class Thread(CustomIndex):
                     self._writes.pop(key, None)
             case _:
                 pass
+
+    def _place(self, entry_id: str, record: Record) -> None:
+        key = record.namespace, record.id
+        self._places[key] = Place(*key, record.parent, entry_id, record.run_id)
+        self._hidden.discard(key)
 
     def _keep(self, entry_id: str, record: Record) -> None:
         self._records[entry_id] = record
@@ -360,23 +308,6 @@ class Thread(CustomIndex):
             if isinstance(place, dict) and place.get("channel") == channel and _number(place.get("at")) >= keep:
                 edits.append(ContextEdit(each.entry_id))
         return edits
-
-
-def _messages(channel: str, values: Sequence[object], first: int) -> Iterator[Message]:
-    """Yield the messages of a list, from one on, with their places in it."""
-    for at, value in enumerate(values[first:], first):
-        message = message_of(value)
-        if message is not None:
-            metadata = Raw(msgspec.json.encode({"langgraph": {"channel": channel, "at": at}}))
-            yield msgspec.structs.replace(message, raw_metadata=metadata)
-
-
-def _common(old: Sequence[Typed], new: Sequence[Typed]) -> int:
-    """Return how many elements two lists have in common at their beginnings."""
-    for at, (one, other) in enumerate(zip(old, new, strict=False)):
-        if one != other:
-            return at
-    return min(len(old), len(new))
 
 
 def _number(value: object) -> int:

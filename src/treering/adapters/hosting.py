@@ -12,6 +12,7 @@ import atexit
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
 from ..actors.host.host import SessionHost
@@ -61,7 +62,7 @@ class Hosting:
             WrongThread: The program opened the host in another event loop.
             HostClosed: The host is closed.
         """
-        host = self._opened()
+        host = self.opened()
         if isinstance(host, SyncHost):
             return await asyncio.wrap_future(host.bridge.post(lambda: work(host.twin)))
         self._loop = asyncio.get_running_loop()
@@ -75,17 +76,28 @@ class Hosting:
                 loop that is, since the host was given outside of it.
             HostClosed: The host is closed.
         """
-        host = self._opened()
+        host = self.opened()
+        return host.bridge.wait(lambda: work(host.twin)) if isinstance(host, SyncHost) else self.begin(work).result()
+
+    def begin(self, work: Work[T]) -> Future[T]:
+        """Begin to do something with the host from any thread, and return what its result will be in.
+
+        Raises:
+            WrongThread: As `run_blocking` does.
+            HostClosed: The host is closed.
+        """
+        host = self.opened()
         if isinstance(host, SyncHost):
-            return host.bridge.wait(lambda: work(host.twin))
+            return host.bridge.post(lambda: work(host.twin))
         if self._loop is None or self._loop is _running_loop():
             raise WrongThread(
                 "a blocking call would hold up the event loop that has to answer it: call the async twin,"
                 " or give the adapter a root or a `SyncHost`"
             )
-        return asyncio.run_coroutine_threadsafe(_coroutine(work, host), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(_coroutine(work, host), self._loop)
 
-    def _opened(self) -> SessionHost | SyncHost:
+    def opened(self) -> SessionHost | SyncHost:
+        """Return the host; that of a root is opened if this process has none."""
         return self._host if self._host is not None else _host_of(self._root)
 
 

@@ -20,7 +20,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from ..actors.host.host import SessionHost
 from ..events.arguments import check_word
 from ..events.errors import InvalidInput
-from .checkpoints import Place, Thread, Written
+from ..formats.langgraph.records import Written
+from .checkpoints import Place, Thread
 from .hosting import Hosting, HostOrRoot
 from .session_index import SessionIndexes
 from .versions import LANGGRAPH
@@ -49,7 +50,7 @@ Pruning: TypeAlias = Literal["keep_latest", "delete"]
 """What is left of a thread: its latest checkpoints, or nothing."""
 
 
-class TreeringSaver(BaseCheckpointSaver[int]):
+class TreeringSaver(BaseCheckpointSaver[int | str]):
     """A checkpointer whose threads are sessions.
 
     Both faces may be used at once, from any loop and any thread; the blocking one not from the event loop of a host
@@ -68,6 +69,12 @@ class TreeringSaver(BaseCheckpointSaver[int]):
         super().__init__(serde=serde)
         self._hosting = Hosting(host)
         self._threads = SessionIndexes(lambda session: Thread(session, self.serde))
+
+    def get_next_version(self, current: int | str | None, channel: None) -> int | str:
+        """Return the version after another one: in words if that is one, as where LangGraph's savers began a thread."""
+        if isinstance(current, str):
+            return f"{int(current.partition('.')[0]) + 1:032}.{0.0:016}"
+        return (current or 0) + 1
 
     # -- the asynchronous face
 

@@ -47,8 +47,12 @@ class SessionIndex(ABC):
         return not self.read_to or self.session.cursor.generation == self._generation
 
     async def refresh(self) -> None:
-        """Read the entries that were appended since, here or through other objects."""
+        """Read the entries that were appended since, here, through other objects or by other programs."""
         await self.session.refresh()
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Read the entries that were appended since in this program."""
         self._generation = self.session.cursor.generation
         head = self.session.cursor.seq  # what is appended while this reads is left to the next time
         if head <= self.read_to:
@@ -56,6 +60,15 @@ class SessionIndex(ABC):
         async for entry in self.session.iter_entries(self.read_to):
             self._see(entry)
         self.read_to = head
+
+    def skip(self, count: int) -> None:
+        """Take note that the last entries are known, which whoever holds the lock appended.
+
+        Args:
+            count: How many. If there are more, something else appended, too: then all are read the next time.
+        """
+        if self.session.cursor.seq == self.read_to + count:
+            self.read_to += count
 
     @abstractmethod
     def _see(self, entry: Entry) -> None:
@@ -89,17 +102,17 @@ class SessionIndexes(Generic[I]):
     async def of(self, host: SessionHost, key: str) -> I | None:
         """Return the index of a key's session, up to date; None if there is no session."""
         index = await self._known(host, key)
-        if index is None:
-            session = await host.find_by_key(key)
-            if session is None:
-                return None
-            index = self._keep(key, session)
-        return await self._refreshed(key, index)
+        if index is not None:
+            return await self._caught_up(key, index)
+        session = await host.find_by_key(key)
+        return None if session is None else await self._refreshed(key, self._keep(key, session))
 
     async def made(self, host: SessionHost, key: str) -> I:
         """Return the index of a key's session, which is created if there is none."""
-        index = await self._known(host, key) or self._keep(key, await host.get_or_create(key))
-        return await self._refreshed(key, index)
+        index = await self._known(host, key)
+        if index is not None:
+            return await self._caught_up(key, index)
+        return await self._refreshed(key, self._keep(key, await host.get_or_create(key)))
 
     def forget(self, key: str) -> None:
         """Drop the index of a session that is deleted."""
@@ -122,9 +135,15 @@ class SessionIndexes(Generic[I]):
             self._kept.popitem(last=False)
         return index
 
-    async def _refreshed(self, key: str, index: I) -> I:
+    async def _caught_up(self, key: str, index: I) -> I:
+        """Return an index of which it was just asked whether it is current."""
         if key in self._kept:
             self._kept.move_to_end(key)
+        async with index.lock:
+            await index.catch_up()
+        return index
+
+    async def _refreshed(self, key: str, index: I) -> I:
         async with index.lock:
             await index.refresh()
         return index

@@ -83,10 +83,13 @@ def _numbers(release: str) -> tuple[int, ...]:
     return () if found is None else tuple(map(int, found[0].split(".")))
 
 
+AGENT_FRAMEWORK = Releases("agent-framework-core", ("agent_framework",), "agent-framework", "1.22.0", "1.23.0")
 CLAUDE_AGENT_SDK = Releases("claude-agent-sdk", ("claude_agent_sdk",), "claude-agent-sdk", "0.2.82", "0.2.189")
+GOOGLE_ADK = Releases("google-adk", ("google",), "adk", "2.10.0", "2.13.0")
 LANGGRAPH = Releases("langgraph-checkpoint", ("langgraph", "langchain_core"), "langgraph", "4.3.0", "4.3.2")
 OPENAI_AGENTS = Releases("openai-agents", ("agents",), "openai-agents", "0.22.0", "0.24.0")
 PYDANTIC_AI = Releases("pydantic-ai-slim", ("pydantic_ai", "pydantic"), "pydantic-ai", "2.0.0", "2.68.0")
+STRANDS = Releases("strands-agents", ("strands",), "strands", "1.20.0", "1.62.0")
 
-FRAMEWORKS = (CLAUDE_AGENT_SDK, LANGGRAPH, OPENAI_AGENTS, PYDANTIC_AI)
+FRAMEWORKS = (AGENT_FRAMEWORK, CLAUDE_AGENT_SDK, GOOGLE_ADK, LANGGRAPH, OPENAI_AGENTS, PYDANTIC_AI, STRANDS)
 """Frameworks that there are adapters for."""

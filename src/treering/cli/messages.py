@@ -38,6 +38,7 @@ _SENTENCES = {
     "search_index_damaged": "the search index was damaged and is being rebuilt: {path}",
     "search_index_foreign": "{path} was not a search index of treering and was renamed to {moved_to}",
     "watch_polls": "the system does not report file changes ({error}), so files are polled",
+    "program_not_shown": "session {session_id} of {program} cannot be shown as it is now ({error})",
     "watch_failed": "{ref} cannot be followed at the moment ({error}); this is retried",
     "replay_waits": "journal entries of {ref} cannot be restored yet: {why}",
     "replay_without_header": "a journal has lines of {ref}, but not its beginning: run `treering doctor` for details",

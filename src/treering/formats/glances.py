@@ -18,7 +18,7 @@ from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding
 from .base import ForeignSession, Format, KeptSession
 from .excerpts import Excerpt
-from .opening import HEAD_MAX, head_of, is_packed, modified_at
+from .opening import HEAD_MAX, cannot_read, head_of, is_packed, modified_at
 
 DOCUMENT_MAX = 16 * 1024 * 1024
 """The largest document, in bytes, that is read for a list."""
@@ -65,6 +65,10 @@ class ReadsEnds(Protocol):
         """
         ...
 
+    def read_one(self, path: Path, session_id: str) -> Iterator[ForeignSession]:
+        """Read one session of such a file whole."""
+        ...
+
 
 def glances(format: Format, path: Path, since: datetime | None = None) -> Iterator[Glance]:
     """Read how the sessions of a file begin and end.
@@ -108,6 +112,32 @@ def glances(format: Format, path: Path, since: datetime | None = None) -> Iterat
         raise ForeignFormatError(f"it has {size:,} bytes, too many to be read for a list", where=Where(str(path)))
     for each in format.read(path):
         yield _glance(path, each, modified, is_whole=True)
+
+
+def read_whole(format: Format, path: Path, session_id: str) -> ForeignSession | KeptSession:
+    """Read one session of a file whole.
+
+    Args:
+        format: The format.
+        path: The file.
+        session_id: The session, as a glance named it.
+
+    Raises:
+        ForeignFormatError: It cannot be read, or the file no longer holds it.
+        UnsupportedVersion: A newer program wrote it.
+        ExtraMissing: Reading it requires a package that is not installed.
+    """
+    try:
+        if isinstance(format, ReadsEnds) and format.has_ends(path):
+            sessions: Iterator[ForeignSession | KeptSession] = format.read_one(path, session_id)
+        else:
+            sessions = format.read(path)
+        found = next((each for each in sessions if each.header.id == session_id), None)
+    except OSError as error:
+        raise cannot_read(error, path) from error
+    if found is None:
+        raise ForeignFormatError(f"the file no longer holds the session {session_id!r}", where=Where(str(path)))
+    return found
 
 
 def _glance(path: Path, session: ForeignSession | KeptSession, modified: datetime | None, *, is_whole: bool) -> Glance:

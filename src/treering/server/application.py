@@ -21,6 +21,7 @@ from .service import Service
 from .tokens import Tokens
 
 if TYPE_CHECKING:
+    from ..actors.programs.mirror import ProgramMirror
     from .cluster.forwarding import Forwarding
 
 
@@ -39,6 +40,7 @@ class Application:
             that checks them.
         allow_origins: Other origins whose pages may ask, such as "https://app.example".
         projections: Views of the program's own that can be followed, by their names.
+        programs: Fills the host with the sessions of other programs, which are then shown; give `read_only`, too.
         cluster: The other hosts of the same sessions, to which requests for what they own are sent on. The host has
             `placement="forward"` then, and the cluster's address.
 
@@ -58,6 +60,7 @@ class Application:
         allowed_hosts: Sequence[str] = LOOPBACK,
         allow_origins: Sequence[str] = (),
         projections: Sequence[Projection[Any, Any]] = (),
+        programs: ProgramMirror | None = None,
         cluster: Cluster | None = None,
     ) -> None:
         guard = Guard(
@@ -75,6 +78,7 @@ class Application:
             describe=document,
             read_only=read_only,
             projections=projections,
+            programs=programs,
         )
         if cluster is not None:
             self.service.forwarding = _forwarding(cluster, host)

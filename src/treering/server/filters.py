@@ -74,7 +74,7 @@ class Filtered:
     def __init__(self, service: Service, rows: CurrentRows, query: RowQuery, groups: Sequence[Group]) -> None:
         self._rows = rows
         self._query = query
-        self._live = frozenset(actor.log.ref for actor in service.host.core.registry.actors())
+        self._live = service.live_refs()
         self.groups: tuple[Group, ...] = tuple(group for group in GROUPS if group in groups)
         self.query = replace(query, among=tuple(map(self._among, self.groups)))
 

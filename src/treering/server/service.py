@@ -46,6 +46,7 @@ from .tokens import Tokens
 
 if TYPE_CHECKING:
     from ..actors.host.runtime import Runtime
+    from ..actors.programs.mirror import ProgramMirror
     from .cluster.forwarding import Forwarding
     from .tracing import Tracing
 
@@ -91,6 +92,7 @@ class Service:
         describe: Returns the description of the interface.
         read_only: Whether all writes are refused.
         projections: Views of the program's own that can be followed.
+        programs: Fills the host with the sessions of other programs, if it shows those.
 
     Attributes:
         stopping: Set when the server stops; streams end then.
@@ -112,8 +114,10 @@ class Service:
         describe: Callable[[], bytes],
         read_only: bool = False,
         projections: Sequence[Projection[Any, Any]] = (),
+        programs: ProgramMirror | None = None,
     ) -> None:
         self.host = host
+        self.programs = programs
         self.limits = limits
         self.tokens = tokens
         self.read_only = read_only
@@ -143,7 +147,10 @@ class Service:
 
         Raises:
             SessionNotFound: There is none with exactly this id, or it is not theirs.
+            ForeignFormatError: It is another program's, and cannot be read.
         """
+        if self.programs is not None and principal.prefix is None:
+            await self.programs.open(session_id)
         try:
             row = await self.host.resolve(session_id)
         except (NotFound, InvalidSessionId):
@@ -158,6 +165,8 @@ class Service:
         Raises:
             SessionNotFound: See `row`.
         """
+        if self.programs is not None and principal.prefix is None:
+            await self.programs.open(session_id)
         session = self._known(principal, session_id)
         if session is not None:
             await session.refresh()
@@ -238,8 +247,16 @@ class Service:
         )
 
     def is_live(self, ref: Ref) -> bool:
-        """Return whether the host holds a session active."""
+        """Return whether the host holds a session active; of another program's, whether that was just at work on it."""
+        if self.programs is not None:
+            return self.programs.is_live(ref)
         return self.host.core.registry.live(ref) is not None
+
+    def live_refs(self) -> frozenset[Ref]:
+        """Return the logs of the sessions that `is_live` tells of."""
+        if self.programs is not None:
+            return self.programs.live_refs()
+        return frozenset(actor.log.ref for actor in self.host.core.registry.actors())
 
     def forget(self, session_id: str) -> bool:
         """Forget the handle of a session that no longer exists as it was; return whether there was one."""

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from ...actors.session.session import Session
-from .events import Event, event_of
+from ...formats.adk.events import Event, event_of
 from .state import Known
 
 READ_FIRST = 32

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -18,13 +18,15 @@ from ...actors.commands import AppendOptions
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session as OwnSession
 from ...events.entries import Custom, Payload
-from ...events.errors import CommandConflict, ExtraMissing, InvalidEntry, LeafMoved
+from ...events.errors import CommandConflict, InvalidEntry, LeafMoved
 from ...events.json_values import raw_object
+from ...formats.adk.events import Event as EventData
+from ...formats.adk.events import payload_of
+from ...formats.adk.names import BEGUN, TEMPORARY, Name
 from ..hosting import Hosting, HostOrRoot
-from .events import Event as EventData
-from .events import payload_of
+from ..versions import GOOGLE_ADK
 from .history import events_of, time_of
-from .state import BEGUN, TEMPORARY, Known, Scope, State, known_of, values_of, write
+from .state import Known, State, known_of, values_of, write
 
 try:
     from google.adk.errors._stale_session_error import StaleSessionError
@@ -34,37 +36,15 @@ try:
     from google.adk.events.event_actions import EventActions
     from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
     from google.adk.sessions.session import Session
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "google":
-        raise
-    raise ExtraMissing(
-        "sessions for it need Google's Agent Development Kit, 2.10 or later: pip install 'treering[adk]'"
-    ) from error
+except ImportError as error:
+    raise GOOGLE_ADK.missing(error, "sessions for it need Google's Agent Development Kit") from error
+
+GOOGLE_ADK.check()
 
 __all__ = ["StaleSessionError", "TreeringSessionService"]
 
 SETTLED_MAX = 10_000
 """For how many sessions it is remembered that a change for others was written to them; else it is looked up."""
-
-
-class Name(NamedTuple):
-    """What names a session of the kit."""
-
-    app_name: str
-    user_id: str
-    session_id: str
-
-    @property
-    def key(self) -> str:
-        """The key of its session here."""
-        return "/".join(quote(part, safe="") for part in self)
-
-    def scope(self, prefix: str) -> Scope:
-        """Return the scope of the state with a prefix."""
-        app, user = quote(self.app_name, safe=""), quote(self.user_id, safe="")
-        if prefix == "app:":
-            return Scope(prefix, f"app:{app}", f"State of {self.app_name}")
-        return Scope(prefix, f"user:{app}/{user}", f"State of {self.user_id} in {self.app_name}")
 
 
 class TreeringSessionService(BaseSessionService):

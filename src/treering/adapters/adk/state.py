@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -20,14 +20,8 @@ from ...actors.session.session import Session
 from ...events.entries import Custom, CustomEntry, Entry, Header
 from ...events.errors import CommandConflict
 from ...events.json_values import JSON, raw_object
-from .events import Event, Kept, event_of, kept_of
-
-BEGUN = "adk_session"
-CHANGE = "adk_state"
-"""The types of the custom entries: the beginning of a session, and a change of the state of a user or an app."""
-
-TEMPORARY = "temp:"
-_SCOPES = ("app:", "user:")
+from ...formats.adk.events import Event, Kept, event_of, kept_of
+from ...formats.adk.names import APP, BEGUN, CHANGE, TEMPORARY, USER, Scope
 
 State: TypeAlias = dict[str, Any]
 """JSON values by name; msgspec, which reads them, knows no type that contains itself."""
@@ -129,7 +123,7 @@ def split(delta: Mapping[str, JSON]) -> tuple[State, dict[str, State]]:
     own: State = {}
     scopes: dict[str, State] = {}
     for name, value in delta.items():
-        scope = next((each for each in _SCOPES if name.startswith(each)), None)
+        scope = next((each for each in (APP, USER) if name.startswith(each)), None)
         if scope is not None:
             scopes.setdefault(scope, {})[name.removeprefix(scope)] = value
         elif not name.startswith(TEMPORARY):
@@ -138,14 +132,6 @@ def split(delta: Mapping[str, JSON]) -> tuple[State, dict[str, State]]:
 
 
 # -- the state of a user or an app
-
-
-class Scope(NamedTuple):
-    """A scope's prefix, the key of its session, and what people see of that."""
-
-    prefix: str
-    key: str
-    title: str
 
 
 class Values(Struct, frozen=True):

@@ -12,20 +12,17 @@ from msgspec import Raw
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session
 from ...events.entries import Custom, CustomEntry
-from ...events.errors import EntryNotFound, ExtraMissing
+from ...events.errors import EntryNotFound
 from ...events.json_values import raw_object
 from ..hosting import Hosting, HostOrRoot
 from ..session_index import CustomIndex, SessionIndexes
+from ..versions import AGENT_FRAMEWORK
 
 try:
     from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
     from agent_framework._workflows._checkpoint_encoding import decode_checkpoint_value, encode_checkpoint_value
-except ModuleNotFoundError as error:
-    if error.name != "agent_framework":
-        raise
-    raise ExtraMissing(
-        "checkpoints need Microsoft's Agent Framework: pip install 'treering[agent-framework]'"
-    ) from error
+except ImportError as error:
+    raise AGENT_FRAMEWORK.missing(error, "checkpoints need Microsoft's Agent Framework") from error
 
 CHECKPOINT = "agent_framework.checkpoint"
 DELETED = "agent_framework.deleted"

@@ -9,20 +9,19 @@ from typing import Any, TypeVar
 from ...actors.host.host import SessionHost
 from ...actors.session.session import Session
 from ...events.entries import CompactionEntry, ContextEditEntry, Entry, MessageEntry
-from ...events.errors import ExtraMissing, LeafMoved
+from ...events.errors import LeafMoved
 from ...events.json_values import json_object, raw_object
+from ...formats.agent_framework.messages import Data, data_of, has_id, identity_of, message_of
 from ..hosting import Hosting, HostOrRoot
 from ..session_index import SessionIndex, SessionIndexes
-from .messages import Data, data_of, has_id, identity_of, message_of
+from ..versions import AGENT_FRAMEWORK
 
 try:
     from agent_framework import HistoryProvider, Message
-except ModuleNotFoundError as error:
-    if error.name != "agent_framework":
-        raise
-    raise ExtraMissing(
-        "a history needs Microsoft's Agent Framework: pip install 'treering[agent-framework]'"
-    ) from error
+except ImportError as error:
+    raise AGENT_FRAMEWORK.missing(error, "a history needs Microsoft's Agent Framework") from error
+
+AGENT_FRAMEWORK.check()
 
 T = TypeVar("T")
 
@@ -133,15 +132,18 @@ class TreeringHistoryProvider(HistoryProvider):
         stored = await self._stored.made(host, key)
         session = stored.session
         async with stored.lock:
+            await stored.catch_up()
             while True:
-                await stored.refresh()
                 leaf = session.leaf_id
                 fresh = _new(await stored.identities(), messages)
+                if not fresh:
+                    return
                 try:
-                    if fresh:
-                        await session.append_many([message_of(each) for each in fresh], expected_leaf=leaf)
+                    ids = await session.append_many([message_of(each) for each in fresh], expected_leaf=leaf)
                 except LeafMoved:  # something else was appended, perhaps the same messages
+                    await stored.refresh()
                     continue
+                stored.note(ids, fresh)
                 return
 
 
@@ -160,6 +162,11 @@ class _Stored(SessionIndex):
                 self._identities[entry.id] = _digest(data)
         elif isinstance(entry, (CompactionEntry, ContextEditEntry)):
             self._is_edited = True
+
+    def note(self, ids: Sequence[str], messages: Sequence[Data]) -> None:
+        """Take messages that were just appended."""
+        self._identities.update((entry_id, _digest(each)) for entry_id, each in zip(ids, messages, strict=True))
+        self.skip(len(ids))
 
     async def identities(self) -> list[bytes]:
         """Return what tells the messages of the context apart, oldest first."""

@@ -15,16 +15,11 @@ from datetime import datetime
 from msgspec import Struct
 
 from ...actors.session.session import Session
-from ...events.entries import Custom, CustomEntry, Entry, MessageEntry, UsageEntry
-from ...events.json_values import JSON, raw_object
+from ...events.entries import CustomEntry, Entry, MessageEntry, UsageEntry
+from ...events.json_values import JSON
 from ...events.providers.responses import Item, items_of
+from ...formats.openai_agents.records import MAIN, MARK, RUN
 from ..session_index import SessionIndex
-
-MAIN = "main"
-"""The branch on which every session begins."""
-
-MARK = "openai_agents.branch"
-RUN = "openai_agents.run"
 
 
 class Node(Struct, frozen=True, gc=False):
@@ -160,22 +155,6 @@ class Branches(SessionIndex):
         if isinstance(entry, UsageEntry) and entry.usage.kind == RUN:
             data = entry.usage.metadata
             self._runs.append((branch, str(data.pop("turn", "")), data))
-
-
-def mark(branch: str, *, deleted: str | None = None, cleared: bool = False) -> Custom:
-    """Return the mark from which on entries are of a branch.
-
-    Args:
-        branch: The branch.
-        deleted: A branch that ends with it.
-        cleared: Whether all branches end with it.
-    """
-    data: dict[str, object] = {"branch": branch}
-    if deleted is not None:
-        data["deleted"] = deleted
-    if cleared:
-        data["cleared"] = True
-    return Custom(MARK, raw_object(data, "the branch"))
 
 
 def _mark(entry: Entry) -> dict[str, JSON] | None:

@@ -11,16 +11,16 @@ import anyio
 
 from ...actors.commands import AppendOptions
 from ...actors.host.host import SessionHost
-from ...events.entries import MessageEntry, Payload, Usage, UsageRecord
+from ...events.entries import MessageEntry, Payload
 from ...events.errors import LeafMoved
-from ...events.json_values import JSON, raw_object
+from ...events.json_values import JSON
 from ...events.providers.responses import items_of, message_of
+from ...formats.openai_agents.records import MAIN, mark, usage_of, usage_record
 from ..hosting import HostOrRoot, to_the_end
 from ..session_index import SessionIndexes
-from .branches import MAIN, RUN, Branches, Node, mark
+from .branches import Branches, Node
 from .session import TreeringSession, edits_of_others, latest
-from .turns import PREVIEW_CHARS_MAX, by_turns, texts_of, tool_usage, turn_row, when
-from .usage import sum_of, usage_data, usage_of
+from .turns import PREVIEW_CHARS_MAX, by_turns, sum_of, texts_of, tool_usage, turn_row, usage_data, when
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
@@ -287,8 +287,7 @@ class TreeringAdvancedSession(TreeringSession):
                 return
             turn = max(anchors)
             before = branches.runs(branch).get(turn)
-            usage = usage_of(data).beyond(Usage() if before is None else usage_of(before))
-            record = UsageRecord(RUN, usage, raw_metadata=raw_object({"turn": anchors[turn], **data}, "the usage"))
+            record = usage_record(anchors[turn], data, None if before is None else usage_of(before))
             await _append(branches, [record], branches.tip(branch))
 
         await self._writing(store)

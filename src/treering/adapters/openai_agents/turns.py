@@ -1,4 +1,4 @@
-"""The turns of a branch, in the words of the SDK's AdvancedSQLiteSession."""
+"""The turns of a branch and what they used, in the words of the SDK's AdvancedSQLiteSession."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...events.json_values import JSON
+from ...events.json_values import JSON, json_object, raw_object
+from ...formats.openai_agents.records import usage_count
 from .branches import Branches, Node
+
+if TYPE_CHECKING:
+    from agents.usage import Usage as RunUsage
 
 _CALLS = frozenset(
     {
@@ -18,6 +22,8 @@ _CALLS = frozenset(
         "apply_patch_call",
     }
 )
+_COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_DETAILS = ("input_tokens_details", "output_tokens_details")
 PREVIEW_CHARS_MAX = 100
 """The length of the beginning of what a user said."""
 
@@ -70,3 +76,21 @@ def texts_of(content: JSON) -> list[str]:
 def when(at: datetime) -> str:
     """Return a time as SQLite writes it."""
     return at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+# -- what a run used
+
+
+def usage_data(used: RunUsage) -> dict[str, JSON]:
+    """Return the SDK's usage as JSON."""
+    data: dict[str, JSON] = {name: getattr(used, name) or 0 for name in _COUNTS}
+    return data | {name: _details(getattr(used, name, None)) for name in _DETAILS}
+
+
+def sum_of(runs: Sequence[Mapping[str, JSON]]) -> dict[str, int]:
+    """Return what several turns used together, and how many they are."""
+    return {name: sum(usage_count(usage, name) for usage in runs) for name in _COUNTS} | {"total_turns": len(runs)}
+
+
+def _details(value: Any) -> JSON:  # noqa: ANN401  # a model of the SDK's, which has grown from release to release
+    return json_object(raw_object(value.model_dump(exclude_none=True), "the details")) if value is not None else None

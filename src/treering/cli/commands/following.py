@@ -59,8 +59,8 @@ def follow(
     """
     with suppress(KeyboardInterrupt):
         if programs or names:
-            if file is not None or from_start:
-                given = "--from-start" if file is None else "a SESSION"
+            given = "a SESSION" if file is not None else "--from-start" if from_start else "--root" if root else None
+            if given is not None:
                 raise click.UsageError(f"{given} and --programs exclude each other")
             from ..programs import follow_programs
 

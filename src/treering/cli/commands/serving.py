@@ -6,9 +6,12 @@ import logging
 import os
 import sys
 import webbrowser
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import anyio
@@ -25,6 +28,7 @@ from ..output import echo_json, run
 
 if TYPE_CHECKING:
     from ...actors.host.placement import Placement
+    from ...actors.programs.mirror import ProgramMirror
     from ...server.cluster.peers import Cluster
     from ...server.tokens import Tokens
 
@@ -42,6 +46,7 @@ _UNITS_S = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 @click.option("--uds", type=click.Path(path_type=Path), help="Listen at a Unix socket instead.")
 @click.option("--token-file", type=click.Path(path_type=Path), help="A file with a token that may do everything.")
 @click.option("--read-only", is_flag=True, help="Refuse all writes.")
+@click.option("--programs", is_flag=True, help="Show the sessions of all programs of this machine, to be read only.")
 @click.option("--open", "opens", is_flag=True, help="Open the viewer in the browser of this machine.")
 @click.option("--root-path", default="", help="The path under which a proxy shows the server.")
 @click.option("--allowed-host", multiple=True, help="Another name by which requests may address the server.")
@@ -63,6 +68,7 @@ def serve(
     uds: Path | None,
     token_file: Path | None,
     read_only: bool,
+    programs: bool,
     opens: bool,
     root_path: str,
     allowed_host: tuple[str, ...],
@@ -85,9 +91,12 @@ def serve(
       treering serve ~/sessions
       treering serve --port 0 --read-only
       treering serve --open
+      treering serve --programs --open
       treering serve postgresql://db/agents --advertise http://10.0.0.5:8765 --peer 10.0.0.0/24 --cluster-secret-file s
       curl localhost:8765/v1/sessions
     """
+    if programs and (root is not None or advertise is not None):
+        raise click.UsageError("--programs shows the sessions of other programs: leave out ROOT and --advertise")
     home = Home.at(root)
     tokens = _tokens(home.folder, token_file)
     is_private = uds is not None or host in _LOOPBACK
@@ -104,7 +113,7 @@ def serve(
     cluster = _cluster(advertise, peer, cluster_secret_file)
     run(
         _serve,
-        home,
+        None if programs else home,
         tokens,
         cluster,
         (host, port, uds),
@@ -117,7 +126,7 @@ def serve(
 
 
 async def _serve(
-    home: Home,
+    home: Home | None,
     tokens: Tokens,
     cluster: Cluster | None,
     place: tuple[str, int, Path | None],
@@ -154,12 +163,21 @@ async def _serve(
     _log_as_json()
     placement: Placement = "local" if cluster is None else "forward"
     own_address = None if cluster is None else cluster.address
-    async with SessionHost(home.root, settings=home.settings(), placement=placement, address=own_address) as sessions:
+    async with AsyncExitStack() as stack:
+        programs: ProgramMirror | None = None
+        if home is None:
+            programs = await stack.enter_async_context(_programs())
+            sessions = programs.host
+        else:
+            settings = home.settings()
+            sessions = SessionHost(home.root, settings=settings, placement=placement, address=own_address)
+            await stack.enter_async_context(sessions)
         application = app(
             sessions,
             tokens=tokens,
             open_without_tokens=is_private,
-            read_only=read_only,
+            read_only=read_only or programs is not None,
+            programs=programs,
             allowed_hosts=[*LOOPBACK, _shown(host), *allowed_hosts],
             allow_origins=allow_origins,
             cluster=cluster,
@@ -167,6 +185,8 @@ async def _serve(
         async with anyio.create_task_group() as tasks:
             if opens:
                 tasks.start_soon(open_viewer)
+            if programs is not None:
+                tasks.start_soon(programs.run)
             await serve(
                 application,
                 listening,
@@ -175,6 +195,18 @@ async def _serve(
                 certificate=certificate,
                 started=say_started,
             )
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _programs() -> AsyncGenerator[ProgramMirror]:
+    """Show the sessions of the programs of this machine in a host whose root is a temporary folder."""
+    from ...actors.programs.mirror import ProgramMirror
+    from ...actors.programs.sessions import ProgramSessions
+
+    with TemporaryDirectory(prefix="treering-programs-") as root:
+        async with SessionHost(root) as host:
+            yield ProgramMirror(host, ProgramSessions(os.environ))
 
 
 def _cluster(address: str | None, peers: tuple[str, ...], secret_file: Path | None) -> Cluster | None:

@@ -26,6 +26,7 @@ from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import Chain, is_derived
+from ..databases import HEAD, beside_database
 from ..json_lines import Notes, beginning, decoded, document
 from ..opening import modified_at, read_each
 from ..values import Object, as_list, as_object, as_text, as_time, kept_json
@@ -42,7 +43,6 @@ from .messages import (
     read_user,
 )
 from .storage import (
-    HEAD,
     EndsInTree,
     InFile,
     InTree,
@@ -134,11 +134,16 @@ class OpencodeFormat(Format):
         since_ms = 0 if since is None else int(since.timestamp() * 1000)
         return in_database(path, _read, ends_since_ms=since_ms)
 
+    def read_one(self, path: Path, session_id: str) -> Iterator[ForeignSession]:
+        """Read a session; see `ReadsEnds.read_one`."""
+        if path.suffix == ".json":
+            return iter((_read(InTree(path)),))
+        return in_database(path, _read, only=session_id)
+
 
 def _companions(database: Path) -> tuple[Path, ...]:
     """Return the paths beside a database: its own files, and the older tree, whose content was moved into it."""
-    own_files = (database.with_name(f"{database.name}-{end}") for end in ("wal", "shm", "journal"))
-    return (*own_files, database.with_name("storage"))
+    return (*beside_database(database), database.with_name("storage"))
 
 
 def _is_session(start: bytes, is_first: bool) -> bool:

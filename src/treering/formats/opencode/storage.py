@@ -13,47 +13,30 @@ storage/session/part/<session>/<message>/<part>.json
 An exported file is one document; the tables session, message and part of the database hold the records of the tree:
 
 {"info":{...session...},"messages":[{"info":{...message...},"parts":[...]}]}
-
-Reading changes neither the database nor the files beside it. SQLite creates some beside a database that has a log, even
-when it only reads. A database is therefore opened as immutable, and checked afterwards: it must not have changed
-meanwhile. If its log is not empty, both are copied, and the copy is read.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from shutil import copyfile
-from tempfile import TemporaryDirectory
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol
 
 from msgspec import Struct
 
 from ...events.errors import ForeignFormatError, Where
 from ...events.json_values import JSON
 from ..base import ForeignSession
+from ..databases import DAMAGE, UnmodifiedDatabase, open_unmodified, tables_at, tables_of
 from ..json_lines import Notes, decoded, document
 from ..opening import read_each
 from ..values import Object, as_object, as_objects, as_text
 
 _DOCUMENT_FIELDS = frozenset({"info", "messages"})
 _MESSAGE_FIELDS = frozenset({"info", "parts"})
-_LOG, _JOURNAL = "-wal", "-journal"
-_LOG_HEAD = 32  # rewritten when the log restarts
-_TRIES = 5
 _LAST = 8  # messages at the end of a session that a list is made from
-_State: TypeAlias = tuple[tuple[int, int], tuple[int, int], bytes]
-
-HEAD = b"SQLite format 3\0"
-"""The first bytes of a database."""
-
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? {}"
 
-_DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # decoding the column names can fail as well
 _TABLES = frozenset({"session", "message", "part"})
 
 
@@ -191,103 +174,10 @@ class InFile:
             yield Record(as_object(message.get("info")), as_objects(message.get("parts")))
 
 
-class _UnmodifiedDatabase(NamedTuple):
-    """A connection, and a check that raises `sqlite3.OperationalError` if data read so far may be inconsistent."""
-
-    connection: sqlite3.Connection
-    check: Callable[[], None]
-
-
-@contextmanager
-def _open_unmodified(path: Path) -> Generator[_UnmodifiedDatabase]:
-    """Connect to a database, including the content of its log.
-
-    Raises:
-        sqlite3.Error: The database cannot be opened.
-        OSError: The database cannot be copied.
-    """
-    path = path.resolve()  # logs are beside the file itself, not beside a link to it
-    if any(_stamp(_beside(path, end))[1] for end in (_LOG, _JOURNAL)):
-        with TemporaryDirectory(prefix="treering-") as folder:
-            copy = Path(folder) / path.name
-            _copy(path, copy)
-            with closing(_connect(copy, "mode=rw")) as connection:
-                yield _UnmodifiedDatabase(connection, lambda: None)
-        return
-    before = _stamp(path)
-
-    def check() -> None:
-        if _stamp(path) != before:
-            raise sqlite3.OperationalError("it was modified while it was read: import it again")
-
-    with _open_without_log(path) as connection:
-        yield _UnmodifiedDatabase(connection, check)
-
-
-@contextmanager
-def _open_without_log(path: Path) -> Generator[sqlite3.Connection]:
-    """Connect to a database without reading its log.
-
-    Raises:
-        sqlite3.Error: The database cannot be opened.
-    """
-    with closing(_connect(path.resolve(), "immutable=1")) as connection:
-        yield connection
-
-
-def _connect(path: Path, uri_options: str) -> sqlite3.Connection:
-    # The next session may be requested from another thread, but never from two at once.
-    connection = sqlite3.connect(f"{path.as_uri()}?{uri_options}", uri=True, check_same_thread=False)
-    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    return connection
-
-
-def _copy(path: Path, target: Path) -> None:
-    """Copy a consistent state of a database and its log, trying again if they change during the copy.
-
-    A log that grows during the copy is harmless, since SQLite ignores its incomplete end. A checkpoint, which moves
-    pages from the log into the database, is not, and neither is a log that restarts.
-    """
-    for _ in range(_TRIES):
-        with suppress(FileNotFoundError):  # opencode exited during the copy, which removed its log
-            before = _state(path)
-            copyfile(path, target)
-            for end in (_LOG, _JOURNAL):
-                _beside(target, end).unlink(missing_ok=True)
-                if _stamp(_beside(path, end))[1]:
-                    copyfile(_beside(path, end), _beside(target, end))
-            if _state(path) == before:
-                return
-    raise sqlite3.OperationalError("it is modified all the time: import it when opencode is idle")
-
-
-def _state(path: Path) -> _State:
-    """Return a value that changes if a copy in progress becomes inconsistent."""
-    log = _beside(path, _LOG)
-    head = b""
-    if _stamp(log)[1]:
-        with log.open("rb") as file:
-            head = file.read(_LOG_HEAD)
-    return _stamp(path), _stamp(_beside(path, _JOURNAL)), head
-
-
-def _beside(path: Path, end: str) -> Path:
-    return path.with_name(f"{path.name}{end}")
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """Return the modification time and size of a file; zeros if it does not exist."""
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        return (0, 0)
-    return (stat.st_mtime_ns, stat.st_size)
-
-
 class InDatabase:
     """A session in the database; `row` is its row in the table `session`."""
 
-    def __init__(self, path: Path, database: _UnmodifiedDatabase, row: Object) -> None:
+    def __init__(self, path: Path, database: UnmodifiedDatabase, row: Object) -> None:
         self.path = path
         self._database = database
         self._row = row
@@ -322,7 +212,7 @@ class InDatabase:
     def _values(self, query: str, key: JSON, notes: Notes) -> Iterator[tuple[str, Object]]:
         try:
             rows = self._database.connection.execute(query, (key,)).fetchall()
-        except _DAMAGE as error:
+        except DAMAGE as error:
             self._database.check()
             raise ForeignFormatError(f"the database is damaged: {error}", where=Where(str(self.path))) from error
         for row_id, data in rows:
@@ -346,25 +236,22 @@ class EndsInDatabase(InDatabase):
 
 def is_database(path: Path) -> bool:
     """Return whether a database has the tables of opencode."""
-    try:
-        with _open_without_log(path) as connection:
-            tables = _tables(connection)
-        if not tables:  # the tables of a new database may still be only in its log
-            with _open_unmodified(path) as database:
-                tables = _tables(database.connection)
-        return tables >= _TABLES
-    except (*_DAMAGE, OSError):
-        return False
+    return tables_at(path).keys() >= _TABLES
 
 
 def in_database(
-    path: Path, read: Callable[[InDatabase], ForeignSession], *, ends_since_ms: int | None = None
+    path: Path,
+    read: Callable[[InDatabase], ForeignSession],
+    *,
+    only: str | None = None,
+    ends_since_ms: int | None = None,
 ) -> Iterator[ForeignSession]:
     """Read the sessions of a database one after another, without modifying it; see `read_each`.
 
     Args:
         path: The database.
         read: Reads a session with all of its records, or raises `ForeignFormatError`.
+        only: The id of the only session to read.
         ends_since_ms: Read only how sessions begin and end, and only those that changed from this time on; None for all
             of all sessions.
 
@@ -374,31 +261,29 @@ def in_database(
         OSError: The database cannot be copied.
     """
     try:
-        with _open_unmodified(path) as database:
+        with open_unmodified(path) as database:
             connection = database.connection
-            if not _tables(connection) >= _TABLES:
+            if not tables_of(connection).keys() >= _TABLES:
                 raise ForeignFormatError("the database holds no opencode sessions", where=Where(str(path)))
             cursor = connection.execute("SELECT * FROM session ORDER BY time_created, id")
             columns = [column[0] for column in cursor.description]
             rows = [_json_values(columns, row) for row in cursor.fetchall()]
             database.check()
+            if only is not None:
+                rows = [row for row in rows if row.get("id") == only]
             if ends_since_ms is not None:
                 rows = [row for row in rows if _changed_from(row, ends_since_ms)]
             if rows:
                 kind = InDatabase if ends_since_ms is None else EndsInDatabase
                 sessions = (kind(path, database, row) for row in rows)
                 yield from read_each(repeat(path, len(rows)), lambda _: read(next(sessions)), "")
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ForeignFormatError(f"the database cannot be read: {error}", where=Where(str(path))) from error
 
 
 def _changed_from(row: Object, time_ms: int) -> bool:
     changed = row.get("time_updated")
     return not isinstance(changed, (int, float)) or changed >= time_ms
-
-
-def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def _decoded_record(data: object) -> Object | None:

@@ -85,7 +85,7 @@ async def about(call: Call[Nothing, None]) -> About:
     service, principal = call.service, call.principal
     return About(
         __version__,
-        [],
+        [] if service.programs is None else ["programs"],
         structs.asdict(service.limits),
         now(),
         principal.name,

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
@@ -35,6 +36,8 @@ from ..service import Service, not_found
 from .states import state_of_row
 
 routes = Routes()
+
+_SHOWN = frozenset(SessionRow.__struct_fields__)
 
 
 class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,10 +76,25 @@ class Copy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def row_of(service: Service, summary: SessionSummary, *, with_state: bool = False) -> SessionRow:
     """Return the row of a listing as a client gets it, without paths of the server."""
-    fields = {name: getattr(summary, name) for name in SessionRow.__struct_fields__}
+    fields: dict[str, Any] = {
+        name: getattr(summary, name) for name in SessionSummary.__struct_fields__ if name in _SHOWN
+    }
     if summary.problem is not None:
         fields["problem"] = service.shown(summary.problem)
     fields["state"] = state_of_row(service, summary) if with_state else UNSET
+    programs = service.programs
+    foreign = None if programs is None else programs.row(summary.id)
+    if programs is not None and foreign is not None:
+        is_partial = not programs.is_whole(summary.id)
+        fields |= {"program": foreign.program_title, "partial": is_partial}
+        if is_partial:  # what was counted is a part
+            fields["usage"] = None
+            if fields["state"]:
+                fields["state"] = replace(fields["state"], cost=None)
+        if foreign.problem is not None:
+            fields["problem"] = service.shown(foreign.problem)
+        if foreign.state is None and with_state:
+            fields["state"] = None
     return SessionRow(**fields)
 
 

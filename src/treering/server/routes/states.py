@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 
 routes = Routes()
 
+_AT_REST = ("working", "done")
+"""What a session of another program says that it is doing whose program has stopped: it is idle."""
+
 
 def _reply(
     service: Service, state: SessionState, *, header: Header | SessionSummary, ref: Ref, usage: Usage | None
 ) -> StateReply:
-    parent = header.parent_session
+    parent, is_live = header.parent_session, service.is_live(ref)
     return StateReply(
         session=header.id,
-        state=state.state,
-        live=service.is_live(ref),
+        state="idle" if service.programs is not None and not is_live and state.state in _AT_REST else state.state,
+        live=is_live,
         since=state.since,
         entry=state.entry,
         tool=state.tool,

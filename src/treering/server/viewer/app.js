@@ -47,7 +47,7 @@ function Shell({ app }) {
         <${Mark} /><span aria-hidden="true">treering</span>
       </a>
       <nav aria-label="Pages">
-        ${[["live", "Live"], ["sessions", "Sessions"], ["usage", "Usage"]].map(
+        ${[["live", "Live"], ["sessions", "Sessions"], ...(app.showsPrograms ? [] : [["usage", "Usage"]])].map(
           ([page, word]) => html`<a key=${page} href=${app.href(path[page]())}
             aria-current=${page === name ? "page" : undefined}>
             ${word}
@@ -117,7 +117,7 @@ function Search({ app, field }) {
   };
   return html`<div class="search searching" role="search">
     <${Icon} name="search" />
-    <input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions"
+    <input class="field" ref=${field} type="search" aria-label=${app.searching} placeholder=${app.searching}
       onInput=${typed} onKeyDown=${press} autocomplete="off" spellcheck=${false} enterkeyhint="search" />
     <kbd aria-hidden="true">/</kbd>
   </div>`;

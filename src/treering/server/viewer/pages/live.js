@@ -107,7 +107,7 @@ export default function Live({ query, app }) {
     setOrder(wanted.map((each) => each.row.id));
     app.say("sorted");
   };
-  return html`<div class="fills page-live" ref=${box}>
+  return html`<div class=${`fills page-live${app.showsPrograms ? " shows-programs" : ""}`} ref=${box}>
     <div class="list-head">
       <h1 class="sr">Live agents</h1>
       ${counts && html`<${GroupChips} counts=${counts} chosen=${chosen} onChoose=${choose} />`}
@@ -122,7 +122,7 @@ export default function Live({ query, app }) {
         <span>Agent</span>
         <span>Doing</span>
         <span class="num">Tokens in context</span>
-        <span class="num">Cost</span>
+        <span class="num cost">Cost</span>
         <span class="num">Age</span>
       </div>
       <${VirtualList} label="Agents" count=${drawn.length} rowHeight=${rowHeight} active=${active}
@@ -175,6 +175,11 @@ function Nothing({ counts, chosen, choose, app }) {
     const action = html`<a class="button" href=${app.href(path.sessions())}>All sessions</a>`;
     return html`<${Empty} title=${`No agent is at work: ${count(counts.asleep)} asleep`} action=${action}>
       An agent shows here as soon as it writes.
+    <//>`;
+  }
+  if (app.showsPrograms) {
+    return html`<${Empty} title="No program keeps sessions here yet">
+      A session shows here as soon as Claude Code, Codex, Gemini CLI, opencode or pi writes one.
     <//>`;
   }
   return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">

@@ -110,7 +110,7 @@ export default function Sessions({ query, app }) {
           ? counted(rows.total, "session")
           : `${count(rows.total)} of ${counted(rows.everything, "session")}`;
 
-  return html`<div class="fills page-sessions" ref=${box}>
+  return html`<div class=${`fills page-sessions${app.showsPrograms ? " shows-programs" : ""}`} ref=${box}>
     <div class="list-head">
       <h1 class="sr">Sessions</h1>
       <${FindField} app=${app} query=${query} />
@@ -126,7 +126,7 @@ export default function Sessions({ query, app }) {
     ${rows.error && html`<${Failure} error=${rows.error} retry=${rows.refresh} />`}
     ${found.error && html`<${Failure} error=${found.error} retry=${found.retry} />`}
     ${(rows.total === null || (number === 0 && isSearching)) && !rows.error && html`<${Skeleton} rows=${12} />`}
-    ${rows.total !== null && number === 0 && !found.loading && html`<${Nothing} filtered=${filtered} clear=${clear} />`}
+    ${rows.total !== null && number === 0 && !found.loading && html`<${Nothing} filtered=${filtered} clear=${clear} app=${app} />`}
     ${number > 0 && html`
       ${!text && html`<${Labels} />`}
       <${VirtualList} label=${text ? "Found" : "Sessions"} count=${number} rowHeight=${rowHeight} active=${active}
@@ -152,17 +152,18 @@ function FindField({ app, query }) {
     if (query.get("find")) app.setQuery({ find: null });
   }, [query.get("find")]);
   return html`<div class="find-field" role="search">
-    <input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions"
+    <input class="field" ref=${field} type="search" aria-label=${app.searching} placeholder=${app.searching}
       onInput=${(event) => app.setQuery({ q: event.currentTarget.value })} autocomplete="off" spellcheck=${false}
       enterkeyhint="search" />
   </div>`;
 }
 
-function Nothing({ filtered, clear }) {
+function Nothing({ filtered, clear, app }) {
   if (filtered) return html`
     <${Empty} title="Nothing matches"
       action=${html`<button class="button" type="button" onClick=${clear}>Show all sessions</button>`} />
   `;
+  if (app.showsPrograms) return html`<${Empty} title="No program keeps sessions here yet" />`;
   return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">
     To see some agents at work:
   <//>`;

@@ -12,6 +12,15 @@ export function nameOf(row) {
   return row.title || row.key || row.id;
 }
 
+/** The program that keeps a session, and the folder that it is about, on a server that shows those of programs. */
+export function Origin({ row }) {
+  if (!row.program) return null;
+  const folder = row.project?.split("/").filter(Boolean).at(-1);
+  return html`<span class="origin" title=${row.project ?? undefined}>
+    <span>${row.program}</span>${folder && html` <bdi class="clip">${folder}</bdi>`}
+  </span>`;
+}
+
 /** Where a row leads: to the entry that failed, or to the session. */
 export function agentAddress(row) {
   const failed = row.state?.state === "error" ? row.state.error_entry : null;
@@ -52,6 +61,7 @@ export function AgentRow({ line, app }) {
       ${children > 0 && html`<span class=${`family${failed ? " is-bad" : ""}`}>
         ${failed ? `${count(failed)} of ${count(children)} failed` : counted(children, "sub-agent")}
       </span>`}
+      <${Origin} row=${row} />
     </span>
     <${Doing} row=${row} />
     <span class="num tokens">

@@ -52,6 +52,16 @@ export class App {
     return this.me?.read_only ?? true;
   }
 
+  /** Whether the sessions are those of other programs on the server's machine. */
+  get showsPrograms() {
+    return this.me?.features?.includes("programs") ?? false;
+  }
+
+  /** What the search field finds. */
+  get searching() {
+    return this.showsPrograms ? "Search names, first and last words" : "Search all sessions";
+  }
+
   /** Whether the person may do what needs a right: draw no acting at all if not. */
   can(right) {
     if (right !== "read" && this.readOnly) return false;

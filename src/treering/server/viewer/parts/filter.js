@@ -77,10 +77,10 @@ export function FilterChips({ app, query }) {
       <${Choice} name="Key" value=${query.get("key")} options=${prefixes.map((each) => [each, each])}
         set=${set("key")} />
     `}
-    <button type="button" class="chip" aria-pressed=${Boolean(archived)}
+    ${!app.showsPrograms && html`<button type="button" class="chip" aria-pressed=${Boolean(archived)}
       onClick=${() => set("archived")(archived ? null : "1")}>
       Archived
-    </button>
+    </button>`}
   `;
 }
 

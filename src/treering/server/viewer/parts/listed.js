@@ -1,7 +1,7 @@
 /** The rows of Sessions: a session, an entry that was found, a caption, a place whose row has not come yet. */
 
 import { html } from "../vendor/preact.js";
-import { Doing, agentAddress, nameOf } from "./agents.js";
+import { Doing, Origin, agentAddress, nameOf } from "./agents.js";
 import { Icon } from "./icons.js";
 import { count, money, tokens } from "./numbers.js";
 import { path } from "./paths.js";
@@ -32,13 +32,14 @@ export function ListedRow({ row, app }) {
       ${unseen && html`<span class="unseen"><span class="sr">new entries</span></span>`}
       <bdi class="clip">${nameOf(row)}</bdi>
       ${row.key && row.title && html`<bdi class="key clip">${row.key}</bdi>`}
+      <${Origin} row=${row} />
     </span>
     <${Doing} row=${row} />
-    <span class="num entries soft">${count(row.message_count)}</span>
+    <span class="num entries soft">${row.partial ? "" : count(row.message_count)}</span>
     <span class="num tokens">
-      ${row.usage?.total_tokens && html`${tokens(row.usage.total_tokens)}<span class="unit"> tokens</span>`}
+      ${!row.partial && row.usage?.total_tokens && html`${tokens(row.usage.total_tokens)}<span class="unit"> tokens</span>`}
     </span>
-    <span class="num cost soft">${money(row.usage?.cost || null)}</span>
+    <span class="num cost soft">${money((!row.partial && row.usage?.cost) || null)}</span>
     <span class="num time soft"><${Time} at=${row.last_entry} /></span>
   </a>`;
 }

@@ -96,6 +96,7 @@ export function SessionBar({ app, session, row, state, view, entry, branch, menu
         : now?.since
           ? h("span", { class: "soft" }, h(Time, { at: now.since, relative: true, app }))
           : null,
+      known?.program ? h("span", { class: "pill", title: known.project ?? undefined }, known.program) : null,
       known?.archived ? h("span", { class: "pill" }, "archived") : null,
       branch,
       now?.tokens

@@ -6,11 +6,24 @@ They are told by their `type`, as LangChain's own readers do, so nothing of it i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
-from ..events.content import ImagePart, TextPart, ThinkingPart, text, thinking, tool_result, tool_use
-from ..events.entries import Message, Usage
-from ..events.providers.common import image_at
+import msgspec
+from msgspec.msgpack import Ext
+
+from ...events.content import ImagePart, TextPart, ThinkingPart, text, thinking, tool_result, tool_use
+from ...events.entries import Message, Usage
+from ...events.providers.common import image_at
+
+Value: TypeAlias = object
+"""A value as LangGraph's serializer wrote it, in which objects are extensions: what a class is made with."""
+
+_PYDANTIC = 5  # LangGraph's number of the extension for a model: its module, its name, its fields, ...
+_MESSAGES = "langchain_core.messages"
+
+decode = msgspec.msgpack.Decoder(ext_hook=lambda code, data: Ext(code, bytes(data))).decode
+"""Returns what the serializer wrote. Whatever that names, nothing is imported or called for it."""
 
 _ROLES = {
     "human": "user",
@@ -71,3 +84,23 @@ def _usage(counted: object) -> Usage | None:
     names = ("input_tokens", "output_tokens", "total_tokens")
     given = {name: counted[name] for name in names if isinstance(counted.get(name), int) and counted[name] >= 0}
     return Usage(**given) if given else None
+
+
+# -- messages in what the serializer wrote
+
+
+def shown(value: Value) -> Value:
+    """Return a message with what it holds; anything else as it is."""
+    fields: object = None
+    if isinstance(value, Ext) and value.code == _PYDANTIC:
+        try:
+            parts = decode(value.data)
+        except (msgspec.DecodeError, RecursionError, TypeError, ValueError):
+            return value
+        if isinstance(parts, list) and len(parts) > 2 and str(parts[0]).startswith(_MESSAGES):
+            fields = parts[2]
+    elif isinstance(value, Mapping) and value.get("type") == "constructor":  # of early versions
+        named = value.get("id")
+        if isinstance(named, list) and named[:1] in (["langchain"], ["langchain_core"]):
+            fields = value.get("kwargs")
+    return SimpleNamespace(**{str(name): each for name, each in fields.items()}) if isinstance(fields, dict) else value

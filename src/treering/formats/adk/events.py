@@ -29,6 +29,7 @@ from ...events.entries import Custom, CustomEntry, Entry, Message, MessageEntry,
 from ...events.errors import InvalidEntry
 from ...events.json_values import JSON, raw_object
 from ...events.providers.google import from_google
+from ..values import as_object
 
 Event: TypeAlias = dict[str, JSON]
 """An event as JSON, with the names of its fields in camel case and without those that have their default."""
@@ -122,6 +123,54 @@ def kept_of(entry: Entry) -> Kept | None:
         return msgspec.convert(kept, Kept)
     except msgspec.ValidationError:
         return None  # something else uses the same name
+
+
+# -- an event as the kit stores it: with the names of its own fields, where others see camel case
+
+
+_Fields: TypeAlias = Mapping[str, "_Fields | None"]
+"""The fields that hold others with names of the kit's."""
+
+_LEAF: _Fields = {}
+_PART: _Fields = {
+    "function_call": _LEAF,
+    "function_response": _LEAF,
+    "inline_data": _LEAF,
+    "file_data": _LEAF,
+    "code_execution_result": _LEAF,
+    "executable_code": _LEAF,
+}
+_EVENT: _Fields = {"content": {"parts": _PART}, "actions": _LEAF, "usage_metadata": _LEAF}
+
+
+def named(stored: Event) -> Event:
+    """Return a stored event with the names that its fields have elsewhere, without what the kit leaves out there.
+
+    Names are changed as far as an event's message shows what they name. What is below that stays as it is: the kit
+    reads both forms, and the names in arguments, responses and states are not its own.
+    """
+    event = _named(stored, _EVENT)
+    actions: Event = {name: value for name, value in as_object(event.pop("actions", None)).items() if value}
+    if actions:
+        event["actions"] = actions
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def _named(value: JSON, fields: _Fields) -> Event:
+    return {_camel(name): _within(each, fields.get(name)) for name, each in as_object(value).items()}
+
+
+def _within(value: JSON, fields: _Fields | None) -> JSON:
+    if fields is None:
+        return value
+    if isinstance(value, list):
+        return [_within(each, fields) for each in value]
+    return _named(value, fields) if isinstance(value, dict) else value
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.capitalize() for each in others)
 
 
 # -- an event as a message
