@@ -187,7 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _chat(self, body: Body) -> None:
         since = _since(body["messages"], "assistant")
         tools = [each.get("function", {}) for each in body.get("tools") or []]
-        answer = self._answer(tools, since, answered=any(each["role"] == "tool" for each in since))
+        answered = any(each["role"] == "tool" for each in _since(since, "user"))  # not one of a turn that was cut off
+        answer = self._answer(tools, since, answered=answered)
         calls: list[Body] = []
         if answer.call is not None:
             name, arguments = answer.call
