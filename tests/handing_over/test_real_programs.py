@@ -176,7 +176,7 @@ async def check_turns(root: Path, source: Path, prompts: list[str]) -> str:
     return session_id
 
 
-@pytest.mark.feature("A-33", "A-35")
+@pytest.mark.feature("A-35")
 @pytest.mark.parametrize("program", target_names())
 def test_what_a_program_says_is_imported_once_and_in_order_after_each_of_five_turns(
     program: str, tmp_path: Path, home: Path, project: Path
