@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import inspect
 import os
 import signal
@@ -52,10 +53,28 @@ import bench  # noqa: F401
 
 sys.path.pop(0)
 
+TESTS = Path(__file__).resolve().parent
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 LEFT_OUT = ("browser", "interop", "soak")
 """Marks of tests that run only if `-m` names the mark."""
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker of a parallel run begin to import elsewhere, so that not each rewrites every module's assertions.
+
+    What it wrote of the bytecode, the others find. A fresh checkout has none.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or sys.dont_write_bytecode or [Path(each).resolve() for each in session.config.args] != [TESTS]:
+        return
+    modules = sorted(TESTS.glob("*/test_*.py"))
+    begin = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for module in modules[begin:] + modules[:begin]:
+        try:
+            importlib.import_module(".".join(module.relative_to(TESTS.parent).with_suffix("").parts))
+        except (Exception, pytest.skip.Exception):  # noqa: BLE001, S112
+            continue  # its collection tells
 
 
 @pytest.hookimpl(optionalhook=True)

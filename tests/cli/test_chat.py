@@ -228,8 +228,7 @@ def test_a_single_answer_can_be_printed_as_json(cli: Cli) -> None:
     assert cli.chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 message) two\nlines\n"
 
 
-@pytest.mark.parametrize("flags", [[], ["-p", "-"]])
-@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
+@pytest.mark.parametrize(("flags", "encoding"), [([], "utf-8:strict"), (["-p", "-"], "utf-8:surrogateescape")])
 def test_input_bytes_that_are_not_utf8_are_replaced(cli: Cli, flags: list[str], encoding: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "treering.cli", "chat", *flags],

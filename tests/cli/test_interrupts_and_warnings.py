@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,7 +74,7 @@ def test_a_closed_standard_stream_is_not_an_error(cli: Cli, closed: str) -> None
     assert ("Hello" in done.stdout) == (closed != "1")
 
 
-@pytest.mark.parametrize("given", [["--help"], ["--version"], ["tree", "--help"], ["completion", "bash"]])
+@pytest.mark.parametrize("given", [["--version"], ["tree", "--help"], ["completion", "bash"]])
 def test_a_stdout_that_cannot_be_written_is_a_one_line_error(given: list[str]) -> None:
     command = [sys.executable, "-m", "treering.cli", *given]
     with open(os.devnull) as unwritable:
@@ -215,23 +217,36 @@ def test_a_torn_line_that_was_moved_away_is_named(cli: Cli) -> None:
 # -- times
 
 
-def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(cli: Cli) -> None:
+@pytest.fixture
+def move_to() -> Iterator[Callable[[str], None]]:
+    """Moves this process to another time zone."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def move(zone: str) -> None:
+            patch.setenv("TZ", zone)
+            time.tzset()
+
+        yield move
+    time.tzset()
+
+
+def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(cli: Cli, move_to: Callable[[str], None]) -> None:
     path = cli.write(line_of_message("a", None, "Hello", 1))
-    for args, shown in (([], b"2026-01-01 15:30:01"), (["--json"], b'"2026-01-01T10:00:01Z"')):
-        out, _ = cli.spawn("entries", path, *args, TZ="XXX-05:30").communicate(timeout=60)
-        assert shown in out
+    move_to("XXX-05:30")
+    assert "2026-01-01 15:30:01" in cli("entries", path).stdout
+    assert '"2026-01-01T10:00:01Z"' in cli("entries", path, "--json").stdout
 
 
-@pytest.mark.parametrize(("time", "zone"), [("0001-01-01T00:00:00Z", "XXX+05"), ("9999-12-31T23:59:59Z", "XXX-09")])
-def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(cli: Cli, time: str, zone: str) -> None:
+@pytest.mark.parametrize(("at", "zone"), [("0001-01-01T00:00:00Z", "XXX+05"), ("9999-12-31T23:59:59Z", "XXX-09")])
+def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(
+    cli: Cli, at: str, zone: str, move_to: Callable[[str], None]
+) -> None:
     cli.create("Hello", session_id="near")
     lines = [
-        {"type": "session", "id": "far", "version": 1, "timestamp": time},
-        {**line_of_message("a", None, "Hello", 1), "timestamp": time},
+        {"type": "session", "id": "far", "version": 1, "timestamp": at},
+        {**line_of_message("a", None, "Hello", 1), "timestamp": at},
     ]
     (cli.root / "far.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    move_to(zone)
     for command in (("sessions", "--all"), ("search", "Hello"), ("entries", "far")):
-        process = cli.spawn(*command, TZ=zone)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, err.decode()
-        assert time[:4].lstrip("0").encode() in out
+        assert any(at[:4].lstrip("0") in line for line in cli.lines(*command))

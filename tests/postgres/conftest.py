@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from treering.stores.postgres import schema as newest
 from treering.stores.postgres.local_server import LocalServer, find_programs
 
 from .archives import database_of
@@ -40,7 +41,8 @@ def programs() -> Path:
 def running_server() -> Iterator[LocalServer]:
     """The server of this process. Tests ask for `server`."""
     settings = {"autovacuum": "off", "shared_preload_libraries": PRELOADED}
-    with LocalServer(settings=settings, programs=programs()) as server:
+    with LocalServer(settings=settings, programs=programs()) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(newest, "PARTITIONS", 2)  # each costs four relations, for each test
         with psycopg.connect(server.url(), autocommit=True) as connection:
             for extension in EXTENSIONS:
                 connection.execute(f"CREATE EXTENSION {extension}".encode())

@@ -44,6 +44,7 @@ _OURS = {
     "strands": "strands:StrandsFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
+    "aider": "aider:AiderFormat",
 }
 
 OURS = tuple(EntryPoint(name, f"{__package__}.{place}", GROUP) for name, place in _OURS.items())

@@ -58,7 +58,8 @@ create table {s}.beside (ref text collate "C" not null, kind text collate "C" no
     seq bigint not null, data bytea not null, primary key (ref, kind));
 """
 
-_PARTITIONS = 16
+PARTITIONS = 16
+"""Into how many tables the lines of a new schema are divided."""
 
 # Text in PostgreSQL holds neither a NUL nor half of a character: read as text, one of them would make all of its line
 # unreadable. Those who look at JSON are shown U+FFFD in their place; the bytes of the line are as they were written.
@@ -183,10 +184,10 @@ _TRIGRAMS = (
 def _first(cursor: Cursor, schema: str) -> None:
     name = sql.Identifier(schema)
     cursor.execute(sql.SQL(_TABLES).format(s=name))
-    for number in range(_PARTITIONS):
+    for number in range(PARTITIONS):
         cursor.execute(
             sql.SQL("create table {} partition of {} for values with (modulus {}, remainder {})").format(
-                sql.Identifier(schema, f"lines_{number}"), sql.Identifier(schema, "lines"), _PARTITIONS, number
+                sql.Identifier(schema, f"lines_{number}"), sql.Identifier(schema, "lines"), PARTITIONS, number
             )
         )
     cursor.execute(sql.SQL(_VIEWS).format(s=name))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -371,7 +372,8 @@ class DiskImage:
         return image
 
 
-def parts_of(path: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def parts_of(path: str) -> tuple[str, ...]:
     """Split an absolute path into names.
 
     Raises:
@@ -382,7 +384,7 @@ def parts_of(path: str) -> list[str]:
         raise ValueError(f"expected an absolute path, got {path!r}")
     if "\0" in path:
         raise ValueError("embedded null byte")
-    parts = [part for part in path.split("/") if part not in {"", "."}]
+    parts = tuple(part for part in path.split("/") if part not in {"", "."})
     if any(len(os.fsencode(part)) > NAME_BYTES_MAX for part in parts):
         raise os_error(errno.ENAMETOOLONG, path)
     return parts

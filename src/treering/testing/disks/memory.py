@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import update_wrapper
+from heapq import heappop, heappush
 from typing import Concatenate, ParamSpec, TypeVar
 
 from ...events.disk import FileStat
@@ -69,6 +70,7 @@ class MemoryDisk:
         self.lock = threading.RLock()
         self._clock = clock
         self._open: dict[int, Descriptor] = {}
+        self._closed: list[int] = []
 
     # for tests
 
@@ -121,7 +123,8 @@ class MemoryDisk:
             self._do("open", path, node)
         if flags & os.O_TRUNC and not created:
             self._do("truncate", path, node)
-        fd = next(fd for fd in range(FIRST_DESCRIPTOR, sys.maxsize) if fd not in self._open)
+        # the lowest number that is free, as POSIX has it
+        fd = heappop(self._closed) if self._closed else FIRST_DESCRIPTOR + len(self._open)
         self._open[fd] = Descriptor(path, node, flags)
         return fd
 
@@ -143,6 +146,7 @@ class MemoryDisk:
         """Close a descriptor."""
         self._descriptor(fd)
         del self._open[fd]
+        heappush(self._closed, fd)
 
     @_locked
     def write(self, fd: int, data: bytes) -> int:
