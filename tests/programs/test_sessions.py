@@ -14,7 +14,7 @@ import pytest
 from treering.actors.programs.files import look_at
 from treering.actors.programs.sessions import ProgramChange, ProgramSession, ProgramSessions
 from treering.events.offload import ThreadOffload
-from treering.formats.excerpts import HEAD_BYTES, TAIL_BYTES, Excerpt
+from treering.formats.glances import HEAD_BYTES, TAIL_BYTES, Excerpt
 
 from .homes import DATA, GROVE, Database, Machine, append, claude_line
 

@@ -26,7 +26,7 @@ from ...events.errors import ForeignFormatError
 from ...events.findings import Finding
 from ...events.texts import counted
 from ..base import ForeignSession, Format
-from ..excerpts import Excerpt
+from ..glances import Excerpt
 from ..opening import unreadable
 from .agents import PREFIX, AgentFiles, Callers, meta_of
 from .entries import Entries, time_of

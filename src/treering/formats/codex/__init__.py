@@ -29,7 +29,7 @@ from ...events.errors import ExtraMissing, ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import derived_id
-from ..excerpts import Excerpt
+from ..glances import Excerpt
 from ..json_lines import Line, Notes, decoded, objects_of, unheard
 from ..opening import modified_at
 from ..values import Object, as_count, as_object, as_text, as_time
