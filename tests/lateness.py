@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,24 +16,32 @@ _PROCESSES = Path("/proc")
 _GONE = (FileNotFoundError, ProcessLookupError)  # a process or a thread that ends while it is looked at
 
 
-def waited_s() -> float:
-    """Return for how many seconds the threads of this process and of those below it have waited for a processor.
+def waits() -> dict[str, int]:
+    """Return for how many nanoseconds each thread of this process and of those below it has waited for a processor.
 
-    Those that have ended count no longer. Where the system does not tell, it is 0: there, bounds are for quiet
-    machines.
+    Where the system does not tell, there are none: there, bounds are for quiet machines.
     """
     if not (_PROCESSES / "self/schedstat").exists():
-        return 0.0
+        return {}
     below: defaultdict[int, list[int]] = defaultdict(list)
     for process in _PROCESSES.glob("[0-9]*"):
         with suppress(*_GONE):
             parent = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
             below[int(parent)].append(int(process.name))
-    waited_ns, left = 0, [os.getpid()]
+    found: dict[str, int] = {}
+    left = [os.getpid()]
     while left:
         process_id = left.pop()
         left += below[process_id]
-        for thread in (_PROCESSES / f"{process_id}/task").glob("*/schedstat"):
+        threads: list[Path] = []
+        with suppress(*_GONE):
+            threads = [*(_PROCESSES / f"{process_id}/task").iterdir()]
+        for thread in threads:
             with suppress(*_GONE):
-                waited_ns += int(thread.read_text().split()[1])
-    return waited_ns / 1e9
+                found[thread.name] = int((thread / "schedstat").read_text().split()[1])
+    return found
+
+
+def waited_s(before: Mapping[str, int]) -> float:
+    """Return for how many seconds threads have waited since `waits` returned this; those that have ended count not."""
+    return sum(each - before.get(thread, 0) for thread, each in waits().items()) / 1e9

@@ -82,6 +82,25 @@ async def test_an_owner_shows_what_another_host_has_shown_of_an_append_under_way
             assert await shown(session) == ["first", "second", "third"]
 
 
+async def test_a_connection_that_breaks_off_while_it_is_opened_is_opened_once_more(
+    server: LocalServer, schema: str, url: str
+) -> None:
+    assert url
+    with network(server) as net:
+        async with SessionHost(net.url(schema=schema)) as host:
+            session = await host.create()
+            await session.append_message("user", "first")
+            for times in (1, 2):
+                faults = [net.fault("server", containing=b"select restored") for _ in range(times)]
+                net.cut()
+                if times == 1:
+                    assert len(await host.list_sessions()) == 1
+                else:
+                    with pytest.raises(StoreUnavailable):
+                        await host.list_sessions()
+                assert all(fault.happened.is_set() for fault in faults)
+
+
 @pytest.mark.feature("C-21")
 async def test_a_host_that_may_have_lost_a_session_shows_nothing_that_may_be_old(
     server: LocalServer, schema: str, url: str, monkeypatch: pytest.MonkeyPatch

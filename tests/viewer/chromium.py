@@ -31,7 +31,7 @@ async def chromium() -> AsyncIterator[Browser]:
             await browser.close()
 
 
-async def until(page: Page, expression: str, arg: object = None, *, within_s: float = 30) -> None:
+async def until(page: Page, expression: str, arg: object = None, *, within_s: float = 60) -> None:
     """Wait until an expression, or a function of `arg`, is true in a page.
 
     `page.wait_for_function` evaluates texts in the page, which the page's policy forbids.

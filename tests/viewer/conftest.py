@@ -19,7 +19,7 @@ from .chromium import CHROMIUM, Watch, chromium
 Json: TypeAlias = Any
 """Any value."""
 
-WAIT_MS = 20_000
+WAIT_MS = 60_000
 """How long a page may take to show what a test waits for, also where a test module runs alone."""
 
 expect.set_options(timeout=WAIT_MS)

@@ -54,7 +54,7 @@ async def open_streams(site: Site) -> int:
 
 
 async def until_streams(site: Site, count: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while await open_streams(site) != count:  # noqa: ASYNC110  # it is counted in another place
             await anyio.sleep(0.02)
 

@@ -43,6 +43,7 @@ _OURS = {
     "agent-framework": "agent_framework:AgentFrameworkFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
+    "aider": "aider:AiderFormat",
 }
 
 OURS = tuple(EntryPoint(name, f"{__package__}.{place}", GROUP) for name, place in _OURS.items())

@@ -32,7 +32,7 @@ UNKNOWN_SHOWN = 5
 
 _LOOK = 4096
 _SUFFIXES = (".json", ".jsonl")
-_MAGIC = (b"{", b"[", b"SQLite format 3\0")
+_MAGIC = (b"{", b"[", b"SQLite format 3\0", b"# aider chat started at ")  # whatever their suffix
 
 _QWEN = "qwen"
 _OLD_QWEN = re.compile(rb'\{\s*"sessionId"\s*:.{0,4000}?"type"\s*:\s*"qwen"', re.DOTALL)

@@ -79,7 +79,7 @@ class Crew:
         self._folder = folder
         secret = folder / "secret"
         secret.write_text(secrets.token_urlsafe(32), encoding="utf-8")
-        ports = [port or _free_port(), *(_free_port() for _ in range(_HOSTS - 1))]
+        ports = [port, *_free_ports(_HOSTS - 1)] if port else _free_ports(_HOSTS)
         self.addresses = [f"http://127.0.0.1:{each}" for each in ports]
         self._commands = [
             [
@@ -278,11 +278,13 @@ def _folder_of(running: ExitStack) -> str:
     return running.enter_context(TemporaryDirectory(prefix="treering-demo-"))
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens at, all of them other ones, since each is held until the last one was found."""
+    with ExitStack() as held:
+        found = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in found:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in found]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -173,19 +173,27 @@ class Connections:
     def open(self) -> BoundedConnection:
         """Return a new connection to a database that was looked at and is up to date; the caller closes it.
 
+        One that breaks off while it is looked at is opened once more, as one that was kept would be.
+
         Raises:
-            StoreUnavailable: The server cannot be reached.
+            StoreUnavailable: The server cannot be reached, or broke off twice.
         """
-        connection = self.connect()
-        try:
-            self._check(connection)
-        except psycopg.Error as error:
-            connection.close()
-            raise self.told(error) from error
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        broke_off = False
+        while True:
+            connection = self.connect()
+            try:
+                self._check(connection)
+            except psycopg.Error as error:
+                is_last = broke_off or not connection.broken
+                connection.close()
+                if is_last:
+                    raise self.told(error) from error
+                broke_off = True
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return connection
 
     def listen(self) -> BoundedConnection:
         """Return a new connection that hears of changes: a direct one, where the others lead through a pooler.
