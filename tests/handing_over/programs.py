@@ -159,8 +159,8 @@ class Program:
                 self._write(".gemini/settings.json", json.dumps(found))
                 return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self._model}
             case "copilot":
-                provider = {"COPILOT_PROVIDER_BASE_URL": f"{self._model}/v1", "COPILOT_PROVIDER_API_KEY": "none"}
-                return {"COPILOT_OFFLINE": "true", "COPILOT_MODEL": "gpt-5-mini", **provider}
+                own = {"COPILOT_PROVIDER_BASE_URL": f"{self._model}/v1", "COPILOT_PROVIDER_API_KEY": "none"}
+                return {"COPILOT_OFFLINE": "true", "COPILOT_MODEL": "gpt-5-mini", **own}
             case "kimi":
                 settings = ["default_model = 'fake'", "telemetry = false", "[providers.fake]", "type = 'openai'"]
                 settings += [f"base_url = '{self._model}/v1'", "api_key = 'none'", "[models.fake]", "provider = 'fake'"]
