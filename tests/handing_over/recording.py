@@ -18,7 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from .programs import PACKAGES, Program, installed
+from treering.formats.handing_over.targets import target_names
+
+from .programs import Program, installed
 from .scripted_model import scripted_model
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded"
@@ -87,5 +89,5 @@ def _short(line: dict[str, object]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or PACKAGES:
+    for name in sys.argv[1:] or target_names():
         record(name)

@@ -21,7 +21,7 @@ from treering.formats.handing_over.targets import target_names
 from treering.sessions import HandedOver
 
 from .given import PNG, WORDS, make_given, words_of
-from .programs import Program, are_installable, installed
+from .programs import Program, are_installable, installed, node_version
 from .scripted_model import scripted_model
 
 pytestmark = [
@@ -46,8 +46,12 @@ FOLDERS = {
     "gemini": ".gemini",
     "opencode": ".local/share/opencode",
     "pi": ".pi",
+    "copilot": ".copilot",
+    "kimi": ".kimi-code",
     "qwen": ".qwen",
 }
+
+KIMI = pytest.param("kimi", marks=pytest.mark.skipif(node_version() < 22, reason="Kimi Code needs node 22"))
 
 
 def conversation(body: dict[str, Any]) -> str:
@@ -176,7 +180,7 @@ async def check_turns(root: Path, source: Path, prompts: list[str]) -> str:
     return session_id
 
 
-@pytest.mark.feature("A-35")
+@pytest.mark.feature("A-33", "A-35")
 @pytest.mark.parametrize("program", target_names())
 def test_what_a_program_says_is_imported_once_and_in_order_after_each_of_five_turns(
     program: str, tmp_path: Path, home: Path, project: Path
@@ -192,3 +196,82 @@ def test_what_a_program_says_is_imported_once_and_in_order_after_each_of_five_tu
             else:
                 real.run(prompts[-1], session_id)
             session_id = anyio.run(check_turns, tmp_path / "root", home_of(program, home), prompts)
+
+
+async def check_own(root: Path, source: Path, prompts: list[str]) -> str:
+    """Import what a program wrote by itself, twice, check each turn, and return the session's id."""
+    async with SessionHost(root) as host:
+        for _ in range(2):
+            reports = await host.import_sessions(source)
+        (session_id,) = {each.id for each in reports if each.messages}
+        async with await host.load(session_id) as session:
+            path = [await session.entry(each) for each in session.path()]
+            messages = [each.message for each in path if isinstance(each, MessageEntry)]
+            shown = [each for each in messages if not each.metadata.get("is_meta") and each.role != "system"]
+            said = [plain_text(each.content).strip('"') for each in shown if each.role == "user"]
+            assert said == prompts
+            turn = ["user", "assistant", "tool", "assistant"]
+            assert [each.role for each in shown] == turn * len(prompts)
+            calls = [part.tool_use.id for each in shown for part in each.content if isinstance(part, ToolUsePart)]
+            parts = [part for each in shown for part in each.content if isinstance(part, ToolResultPart)]
+            assert [part.tool_result.tool_use_id for part in parts] == calls
+            assert len({*calls}) == len(prompts)
+            for number, part in enumerate(parts):
+                assert (f"printed-{number}" in part.tool_result.text) == (number != FAILS)
+            title = (await host.resolve(session_id)).title
+            assert title is not None
+            assert prompts[0][:20] in title or title.startswith("answer-")  # which opencode asks the model for
+        return session_id
+
+
+@pytest.mark.feature("A-35")
+@pytest.mark.parametrize("program", ["copilot", KIMI])
+def test_what_a_program_says_is_imported_once_after_each_turn_if_it_is_only_read(
+    program: str, tmp_path: Path, home: Path, project: Path
+) -> None:
+    session_id: str | None = None
+    prompts: list[str] = []
+    with scripted_model() as model:
+        real = Program(program, home, project, model.url)
+        for turn in range(5):
+            prompts.append(f"Prompt number {turn}. [[{'exit 3' if turn == FAILS else f'echo printed-{turn}'}]]")
+            real.run(prompts[-1], session_id)
+            session_id = anyio.run(check_own, tmp_path / "root", home_of(program, home), prompts)
+
+
+async def check_interrupted(root: Path, source: Path, session_id: str, prompts: list[str]) -> None:
+    """Check that an interrupted turn and those around it are there once and in order, after two imports."""
+    async with SessionHost(root) as host:
+        for _ in range(2):
+            await host.import_sessions(source)
+        async with await host.load(session_id) as session:
+            path = [await session.entry(each) for each in session.path()]
+            messages = [each.message for each in path if isinstance(each, MessageEntry)]
+            shown = [each for each in messages if not each.metadata.get("is_meta") and each.role != "system"]
+            assert [plain_text(each.content).strip('"') for each in shown if each.role == "user"] == prompts
+            answers = [plain_text(each.content) for each in shown if each.role == "assistant"]
+            answers = [each for each in answers if each.startswith("answer-")]
+            assert len({*answers}) == len(answers) >= len(prompts)
+            calls = [part.tool_use.id for each in shown for part in each.content if isinstance(part, ToolUsePart)]
+            parts = [part.tool_result for each in shown for part in each.content if isinstance(part, ToolResultPart)]
+            assert len({*calls}) == len(calls) >= 2
+            answered = [each.tool_use_id for each in parts]
+            assert answered == [each for each in calls if each in answered]  # some programs record no result
+            assert "printed-0" in parts[0].text
+
+
+@pytest.mark.parametrize("program", [KIMI])  # of Copilot, an interrupt ends the launcher alone
+def test_an_interrupted_turn_of_a_program_that_is_only_read_is_imported_once(
+    program: str, tmp_path: Path, home: Path, project: Path
+) -> None:
+    commands = ("echo printed-0", "touch started; sleep 20", "echo printed-2")
+    prompts = [f"Prompt number {number}. [[{command}]]" for number, command in enumerate(commands)]
+    root, source = tmp_path / "root", home_of(program, home)
+    with scripted_model() as model:
+        real = Program(program, home, project, model.url)
+        real.run(prompts[0])
+        session_id = anyio.run(check_own, root, source, prompts[:1])
+        real.interrupt(prompts[1], session_id, (project / "started").exists)
+        anyio.run(check_interrupted, root, source, session_id, prompts[:2])
+        real.run(prompts[2], session_id)
+        anyio.run(check_interrupted, root, source, session_id, prompts)
