@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from .jobs import Holds, Job
+from .jobs import Conversations, Holds, Job
 from .peer import Peer
 from .process import peak_bytes
 from .timing import Sample
@@ -23,8 +23,9 @@ from .workspace import Workspace
 
 TIMEOUT_S = 120.0
 """How long a measurement may take, including its preparations, for any peer; treering needs a fraction of it."""
-_HOLD_TIMEOUT_S = 1_200.0
-"""The same for holding sessions: a hundred thousand, with every allocation traced. Only treering does this job."""
+_LONG_TIMEOUT_S = 1_200.0
+"""The same for holding sessions, a hundred thousand, with every allocation traced, and for whole conversations, whose
+appends are not stopped, so that both sides have the same to read."""
 
 CACHING = {"PYTHONDONTWRITEBYTECODE": ""}
 """Makes a process cache its bytecode even if this process does not.
@@ -75,7 +76,7 @@ def run_in_process(module: str, name: str, python: str, order: Order) -> Sample 
         stderr=subprocess.PIPE,
         env={**os.environ, **CACHING, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"},
     ) as process:
-        limit_s = _HOLD_TIMEOUT_S if isinstance(order.job, Holds) else TIMEOUT_S
+        limit_s = _LONG_TIMEOUT_S if isinstance(order.job, (Conversations, Holds)) else TIMEOUT_S
         try:
             answer, errors = process.communicate(msgspec.json.encode(order), limit_s)
         except subprocess.TimeoutExpired:

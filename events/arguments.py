@@ -26,7 +26,7 @@ def check_count(name: str, value: object) -> None:
 
 
 _SHOWN_MAX = 80
-_WORDS_MAX = 40
+_WORDS_MAX = 30
 
 
 def check_word(what: str, word: object, known: Iterable[str], *, error: type[TreeringError] = InvalidInput) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from ..report import number, range_text
 from ..workspace import Workspace
 from . import all_pairs
-from .comparing import AIM, FIGURES, LATEST, SIZES, Comparison, Figure, Pair, compare, write
+from .comparing import AIM, FIGURES, LATEST, SIZES, Comparison, Figure, Pair, beside_others, compare, write
 
 _COLUMNS = ("", "conversations", "theirs", "min..max", "treering", "min..max", "times better")
 
@@ -39,6 +39,8 @@ def adapters_command(
 ) -> None:
     """Compare the stores of frameworks with the adapters for them, in the environments of the frameworks.
 
+    If only some are named, what was kept of the others stays.
+
     \b
     python -m bench adapters
     python -m bench adapters openai-agents langgraph --rounds 1
@@ -52,6 +54,8 @@ def adapters_command(
     chosen = [pair for name, pair in pairs.items() if not names or name in names]
     with Workspace() as space:
         comparison = compare(chosen, rounds or usual, sizes, space, lambda what: click.echo(what, err=True))
+    if names:
+        comparison = beside_others(comparison, output)
     write(comparison, output)
     if markdown is not None:
         markdown.write_text(in_markdown(comparison, scale), encoding="utf-8")
@@ -71,7 +75,7 @@ def show(comparison: Comparison, console: Console) -> None:
         console.print(f"absent: {name} ({why})")
     for pair in comparison.pairs:
         console.print()
-        console.print(f"{_title(pair)}; rounds: {pair.rounds}", style="bold")
+        console.print(f"{_title(pair)}; rounds: {pair.rounds}; {pair.at:%Y-%m-%d %H:%M}", style="bold")
         console.print(_survives(pair), style="dim")
         for why in pair.failed:
             console.print(f"failed: {why}", style="red")
@@ -97,7 +101,10 @@ def in_markdown(comparison: Comparison, scale: str) -> str:
     ]
     parts += [f"Absent: {name} ({why})." for name, why in comparison.absent.items()]
     for pair in comparison.pairs:
-        parts += [f"## {pair.framework}", f"{_title(pair)}; rounds: {pair.rounds}. {_survives(pair)}"]
+        parts += [
+            f"## {pair.framework}",
+            f"{_title(pair)}; rounds: {pair.rounds}; {pair.at:%Y-%m-%d %H:%M} UTC. {_survives(pair)}",
+        ]
         parts += [f"Failed: {why}" for why in pair.failed]
         rows = [_COLUMNS, ("---", *["---:"] * (len(_COLUMNS) - 1)), *map(_cells, pair.figures)]
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))

@@ -72,6 +72,7 @@ class Pair(Struct, frozen=True):
 
     Attributes:
         framework: Its name.
+        at: When, in UTC.
         releases: What was installed for it.
         theirs: Its own store.
         ours: The adapter.
@@ -83,6 +84,7 @@ class Pair(Struct, frozen=True):
     """
 
     framework: str
+    at: datetime
     releases: list[str]
     theirs: str
     ours: str
@@ -97,7 +99,7 @@ class Comparison(Struct, frozen=True):
     """What was found for all frameworks.
 
     Attributes:
-        at: When, in UTC.
+        at: When the last of them was measured, in UTC.
         machine: Where.
         pairs: What was found for each framework.
         absent: Why others were not compared.
@@ -132,7 +134,8 @@ def compare(
         if why is not None:
             absent[ours.framework] = why
             continue
-        about = ([*theirs.requirements], theirs.name, ours.name, theirs.durability, ours.durability, rounds)
+        at = datetime.now(UTC).replace(microsecond=0)
+        about = (at, [*theirs.requirements], theirs.name, ours.name, theirs.durability, ours.durability, rounds)
         pair = Pair(ours.framework, *about)
         for job in sizes:
             try:
@@ -159,6 +162,16 @@ def _measure(
         for name in FIGURES
     }
     return [Figure(name, job.sessions, job.messages, *both) for name, both in spreads.items()]
+
+
+def beside_others(comparison: Comparison, path: Path) -> Comparison:
+    """Return what was found for some frameworks, with what a file has of others."""
+    if not path.exists():
+        return comparison
+    measured = {pair.framework for pair in comparison.pairs}
+    kept = msgspec.json.decode(path.read_bytes(), type=Comparison).pairs
+    pairs = [*comparison.pairs, *(pair for pair in kept if pair.framework not in measured)]
+    return msgspec.structs.replace(comparison, pairs=sorted(pairs, key=lambda pair: pair.framework))
 
 
 def latest() -> Comparison | None:

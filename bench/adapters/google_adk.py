@@ -51,7 +51,7 @@ class Theirs(_GoogleADK):
 
     name = SqliteService.name
     durability = SqliteService.durability
-    at_once_max = 8  # "database is locked" where many wait for it
+    at_once_max = 4  # "database is locked" where many wait for it
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncGenerator[_Sessions]:

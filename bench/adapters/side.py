@@ -93,9 +93,14 @@ async def _converse(side: Side, job: Conversations, folder: Path) -> Sample:
         descriptors = open_descriptors() - before
     messages = [1 + job.messages + len(range(number, job.paced, job.sessions)) for number in conversations]
     disk = _allocated_bytes(folder) / sum(messages)
+
+    async def load(number: int) -> int:
+        async with in_turn:
+            return await store.load(number)
+
     async with side.opened(folder) as store:
         with timed(loaded):
-            found = await asyncio.gather(*(store.load(number) for number in conversations))
+            found = await asyncio.gather(*map(load, conversations))
     assert found == messages, f"{sum(found)} of {sum(messages)} messages were read"
     figures = {
         APPEND: appended.wall_us,

@@ -13,7 +13,7 @@ pytest.importorskip("rich")
 from bench import environments
 from bench.adapters import all_pairs
 from bench.adapters.command import in_markdown, show
-from bench.adapters.comparing import FIGURES, SIZES, Comparison, compare, write
+from bench.adapters.comparing import FIGURES, PUBLISHED, SIZES, Comparison, compare, write
 from bench.adapters.side import DESCRIPTORS, DISK, Side
 from bench.jobs import Conversations
 from bench.workspace import Workspace
@@ -75,6 +75,27 @@ def test_what_was_found_is_kept_and_shown_as_tables(measured: tuple[Comparison, 
     for shown in (printed(kept), in_markdown(kept, "tiny")):
         assert f"{kept.at:%Y-%m-%d}" in shown
         assert all(what in shown for what in FIGURES.values())
+
+
+@pytest.mark.feature("A-32")
+def test_the_bench_ends_with_the_last_comparison_of_each_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench import __main__ as command
+    from bench.adapters import comparing
+    from click.testing import CliRunner
+
+    monkeypatch.setattr(command.run, "callback", lambda **_: None)  # the scenarios, which take minutes
+    monkeypatch.setattr(comparing, "LATEST", Path("of this checkout"))
+    shown = CliRunner().invoke(command.main, ()).output
+    last = msgspec.json.decode(PUBLISHED.read_bytes(), type=Comparison)
+    assert shown.endswith(printed(last))
+    assert f"{last.at:%Y-%m-%d %H:%M} UTC" in shown
+    assert {pair.framework for pair in last.pairs} == set(all_pairs())
+    for pair in last.pairs:
+        assert pair.failed == []
+        assert {(figure.name, figure.sessions) for figure in pair.figures} == {
+            (name, job.sessions) for name in FIGURES for job in SIZES["quick"][1]
+        }
+        assert {1, 1000} == {figure.sessions for figure in pair.figures}
 
 
 @pytest.mark.interop

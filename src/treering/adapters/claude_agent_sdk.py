@@ -6,27 +6,30 @@
     options = ClaudeAgentOptions(session_store=TreeringSessionStore("~/sessions"))
     async for message in query(prompt="Hello", options=options): ...
 
-A transcript is a session, as is each one of a sub-agent. Its entries are kept as they came, each below the one that it
-names as its parent; prompts and answers stand before theirs as messages, for people, searches and other programs. It
-needs the extra `claude-agent-sdk`.
+A transcript is a session, as is each one of a sub-agent, and shows what an import of the same transcript shows. Its
+lines are kept beside it, as they came. It needs the extra `claude-agent-sdk`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
-from ..actors.commands import AppendOptions
+import anyio.to_thread
+from msgspec import Raw
+
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
-from ..events.entries import Custom, CustomEntry, Message, Payload
-from ..events.errors import InvalidEntry
+from ..events.entries import Custom, CustomEntry, Payload
+from ..events.errors import SessionExists
 from ..events.json_values import raw_object
-from ..events.providers.anthropic import from_anthropic
 from ..projections.summary import SessionSummary
+from .claude_transcripts import ENTRY, SUMMARY, Copies, Transcript
 from .hosting import Hosting, HostOrRoot
-from .session_index import CustomIndex, SessionIndexes
+from .session_index import SessionIndexes
 from .versions import CLAUDE_AGENT_SDK
 
 try:
@@ -47,10 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TreeringSessionStore"]
 
-ENTRY = "claude_agent_sdk.entry"
-SUMMARY = "claude_agent_sdk.summary"
-"""The types of the custom entries: an entry of a transcript, and the SDK's summary of all that came before it."""
-
 
 class TreeringSessionStore:
     """A session store of the SDK, with all that it may ask of one.
@@ -67,7 +66,8 @@ class TreeringSessionStore:
 
     def __init__(self, host: HostOrRoot) -> None:
         self._hosting = Hosting(host)
-        self._transcripts = SessionIndexes(_Transcript)
+        self._transcripts = SessionIndexes(Transcript)
+        self._copies = Copies()
 
     def __repr__(self) -> str:
         return f"TreeringSessionStore({self._hosting!r})"
@@ -108,7 +108,8 @@ class TreeringSessionStore:
                     host, _name({"project_key": project_key, "session_id": session_id})
                 )
                 if transcript is not None and transcript.summary is not None:
-                    found.append({**transcript.summary, "mtime": _milliseconds(row)})
+                    summary = cast("SessionSummaryEntry", transcript.summary)
+                    found.append({**summary, "mtime": _milliseconds(row)})
             return found
 
         return await self._hosting.run(read)
@@ -134,79 +135,70 @@ class TreeringSessionStore:
     # -- on the host's loop
 
     async def _append(self, host: SessionHost, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
-        for entry in entries:
-            raw_object(entry, "an entry")
-        transcript = await self._transcripts.made(host, _name(key))
-        await transcript.append(key, entries)
+        raws = [raw_object(entry, "an entry") for entry in entries]
+        path = self._copies.path(key["project_key"], key["session_id"], key.get("subpath"))
+        transcript = await self._transcripts.made(host, _name(key), partial(self._create, host, key, entries))
+        async with transcript.lock:
+            await transcript.catch_up()
+            try:
+                await self._append_fresh(transcript, key, path, entries, raws)
+            except BaseException:
+                transcript.forget()
+                raise
 
-
-class _Transcript(CustomIndex):
-    """What a store knows of one session: which entries are there, and the summary of them."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self.summary: SessionSummaryEntry | None = None
-        self._ids: dict[str, str] = {}
-
-    async def append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
-        """Append the entries that are not there, in runs of which each entry follows the one before it."""
-        async with self.lock:
-            await self.refresh()
-            fresh: dict[object, dict[str, Any]] = {}
-            for at, entry in enumerate(cast("Sequence[dict[str, Any]]", entries)):
-                uuid = entry.get("uuid")
-                if not isinstance(uuid, str):
-                    fresh[at] = entry
-                elif uuid not in self._ids:
-                    fresh.setdefault(uuid, entry)
-            runs: list[list[dict[str, Any]]] = []
-            last: object = None
-            for entry in fresh.values():
-                parent = entry.get("parentUuid")
-                branches = parent not in (None, last) and (parent in self._ids or parent in fresh)
-                if not runs or branches:
-                    runs.append([])
-                runs[-1].append(entry)
-                last = entry.get("uuid") or last
-            for run in runs:
-                await self._append_run(key, run)
-
-    async def _append_run(self, key: SessionKey, run: Sequence[dict[str, Any]]) -> None:
-        payloads: list[Payload] = []
-        for entry in run:
-            message = _message(entry)
-            payloads += [] if message is None else [message]
-            payloads.append(Custom(ENTRY, raw_object(entry, "an entry")))
+    async def _append_fresh(
+        self,
+        transcript: Transcript,
+        key: SessionKey,
+        path: Path,
+        entries: Sequence[SessionStoreEntry],
+        raws: Sequence[Raw],
+    ) -> None:
+        fresh: dict[object, tuple[SessionStoreEntry, Raw]] = {}
+        for at, (entry, raw) in enumerate(zip(entries, raws, strict=True)):
+            uuid = entry.get("uuid")
+            if uuid not in transcript.uuids:
+                fresh.setdefault(uuid if isinstance(uuid, str) else at, (entry, raw))
+        if not fresh:
+            return
+        found = await anyio.to_thread.run_sync(transcript.read, path, [bytes(raw) for _, raw in fresh.values()])
+        if found is not None:
+            await transcript.append_read(*found)
+        lines: list[Payload] = [Custom(ENTRY, raw) for _, raw in fresh.values()]
         if key.get("subpath") is None:  # a sub-agent's entries are none of the session's
-            batch: list[Any] = [*run]
-            summary = fold_session_summary(self.summary, key, batch)
-            payloads.append(Custom(SUMMARY, raw_object(summary, "the summary")))
-        options: AppendOptions = {}
-        parent = self._ids.get(str(run[0].get("parentUuid")))
-        if parent is not None:
-            options["below"] = parent
-        ids = await self.session.append_many(payloads, **options)
-        for entry_id, payload in zip(ids, payloads, strict=True):
-            if isinstance(payload, Custom):
-                self._note(entry_id, payload)
+            known = cast("SessionSummaryEntry | None", transcript.summary)
+            summary = fold_session_summary(known, key, [entry for entry, _ in fresh.values()])
+            lines.append(Custom(SUMMARY, raw_object(summary, "the summary")))
+            transcript.summary = cast("dict[str, Any]", summary)
+        await transcript.keep(lines)
+        transcript.uuids.update(uuid for uuid in fresh if isinstance(uuid, str))
+        transcript.settle()
 
-    def _note(self, entry_id: str, custom: Custom) -> None:
-        data = custom.data
-        if custom.custom_type == SUMMARY:
-            self.summary = cast("SessionSummaryEntry", data)
-        elif custom.custom_type == ENTRY and isinstance(data, dict) and isinstance(uuid := data.get("uuid"), str):
-            self._ids[uuid] = entry_id
-
-
-def _message(entry: dict[str, Any]) -> Message | None:
-    """Return the message of a prompt, an answer or a result; None if the entry is none, or is for no model."""
-    said = entry.get("message")
-    if entry.get("type") not in ("user", "assistant") or not isinstance(said, dict) or entry.get("isMeta"):
-        return None
-    try:
-        return from_anthropic(said)
-    except InvalidEntry:  # of another shape: it is kept, and shows nothing
-        return None
+    async def _create(self, host: SessionHost, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> Session:
+        """Create the session of a transcript: in the folder that its lines name, below the one that called it."""
+        found = await host.find_by_key(_name(key))
+        if found is not None:
+            return found
+        cwd = next((each for entry in entries if isinstance(each := entry.get("cwd"), str) and each), None)
+        parent_session: str | None = None
+        parent_entry: str | None = None
+        subpath = key.get("subpath")
+        if subpath is not None:
+            main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
+            caller = await self._transcripts.of(host, _name(main))
+            if caller is not None:
+                parent_session = caller.session.id
+                async with caller.lock:
+                    parent_entry = await anyio.to_thread.run_sync(
+                        caller.caller_of,
+                        self._copies.path(key["project_key"], key["session_id"], None),
+                        self._copies.path(key["project_key"], key["session_id"], subpath),
+                        [bytes(raw_object(entry, "an entry")) for entry in entries],
+                    )
+        try:
+            return await host.create(key=_name(key), cwd=cwd, parent_session=parent_session, parent_entry=parent_entry)
+        except SessionExists:  # it was created meanwhile
+            return await host.get_or_create(_name(key))
 
 
 def _name(key: SessionKey) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import anyio
@@ -107,12 +107,13 @@ class SessionIndexes(Generic[I]):
         session = await host.find_by_key(key)
         return None if session is None else await self._refreshed(key, self._keep(key, session))
 
-    async def made(self, host: SessionHost, key: str) -> I:
-        """Return the index of a key's session, which is created if there is none."""
+    async def made(self, host: SessionHost, key: str, create: Callable[[], Awaitable[Session]] | None = None) -> I:
+        """Return the index of a key's session, which is created if there is none, perhaps in a way of one's own."""
         index = await self._known(host, key)
         if index is not None:
             return await self._caught_up(key, index)
-        return await self._refreshed(key, self._keep(key, await host.get_or_create(key)))
+        session = await (host.get_or_create(key) if create is None else create())
+        return await self._refreshed(key, self._keep(key, session))
 
     def forget(self, key: str) -> None:
         """Drop the index of a session that is deleted."""
