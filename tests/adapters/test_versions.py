@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from treering.adapters.versions import FRAMEWORKS, Releases
+from treering.adapters.versions import FRAMEWORKS, PYDANTIC_AI_HARNESS, Releases
 
 from .environments import PROJECT, environment, lenient
 
@@ -59,10 +59,10 @@ TRIED = {
     ),
 }
 PROVES = {
-    "google-adk": ("A-12", "A-13", "A-14", "A-15"),
-    "agent-framework-core": ("A-19", "A-20"),
-    "pydantic-ai-slim": ("A-21",),
-    "strands-agents": ("A-22",),
+    "google-adk": pytest.mark.feature("A-12", "A-13", "A-14", "A-15"),
+    "agent-framework-core": pytest.mark.feature("A-19", "A-20"),
+    "pydantic-ai-slim": pytest.mark.feature("A-21"),
+    "strands-agents": pytest.mark.feature("A-22"),
 }
 """The rows of adapters whose tests run nowhere else: their frameworks do not go together with the others."""
 
@@ -76,6 +76,8 @@ ADAPTERS = {
     "strands-agents": "strands",
 }
 RELEASES = ("oldest", "newest")
+HARNESS = {"oldest": "pydantic-ai-harness==0.52.0", "newest": "pydantic-ai-harness"}
+"""It wants a release of its own of pydantic-ai, whose adapter is tried with others."""
 
 
 def turns(number: int) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -105,9 +107,7 @@ def made(package: str, which: str, *, anew: bool = False) -> Path:
 @pytest.mark.timeout(2400)
 @pytest.mark.feature("A-23")
 @pytest.mark.parametrize("which", RELEASES)
-@pytest.mark.parametrize(
-    "package", [pytest.param(each, marks=pytest.mark.feature(*PROVES.get(each, ()))) for each in TRIED]
-)
+@pytest.mark.parametrize("package", [pytest.param(each, marks=PROVES.get(each, ())) for each in TRIED])
 def test_an_adapter_with_a_release(package: str, which: str) -> None:
     python = made(package, which, anew="CI_RELEASES" not in os.environ)  # there it was made right before
     in_ci = [turn for at in range(len(TRIED)) for turn in turns(at)]
@@ -136,6 +136,23 @@ def run(python: Path, *arguments: str) -> int:
     assert "not installed" not in done.stdout
     found = re.search(r"(\d+) passed", last)
     return 0 if found is None else int(found[1])
+
+
+def test_the_bound_of_the_harness_is_the_one_that_is_installed() -> None:
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    known = PYDANTIC_AI_HARNESS
+    assert extras[known.extra] == [f"{known.package}>={known.oldest}"]
+    assert HARNESS["oldest"] == f"{known.package}=={known.oldest}"
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("which", RELEASES)
+def test_the_steps_of_pydantic_ais_harness(which: str) -> None:
+    newest = which == "newest"
+    name = f"pydantic-ai-harness-{which}"
+    python = environment(name, HARNESS[which], *FOR_OUR_TESTS, extras="[remote,server]", newest=newest)
+    assert run(python, str(Path(__file__).with_name("test_pydantic_ai_steps.py"))) == 5
 
 
 @pytest.mark.parametrize("releases", FRAMEWORKS, ids=lambda each: each.package)

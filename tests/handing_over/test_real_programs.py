@@ -21,7 +21,7 @@ from treering.formats.handing_over.targets import target_names
 from treering.sessions import HandedOver
 
 from .given import PNG, WORDS, make_given, words_of
-from .programs import Program, are_installable, installed
+from .programs import Program, are_installable, installed, node_version
 from .scripted_model import scripted_model
 
 pytestmark = [
@@ -43,8 +43,19 @@ FOLDERS = {
     "gemini": ".gemini",
     "opencode": ".local/share/opencode",
     "pi": ".pi",
+    "copilot": ".copilot",
+    "kimi": ".kimi-code",
     "qwen": ".qwen",
 }
+
+
+KIMI_NEEDS = pytest.mark.skipif(node_version() < 22, reason="Kimi Code needs node 22")
+
+ALL = [*target_names(), "copilot", pytest.param("kimi", marks=KIMI_NEEDS)]
+"""The programs whose sessions are read, and that run without a terminal."""
+
+INTERRUPTED = [each for each in ALL if each != "copilot"]
+"""Those that an interrupt ends; of Copilot, it ends the launcher alone."""
 
 
 def conversation(body: dict[str, Any]) -> str:
@@ -159,7 +170,7 @@ async def check_own(root: Path, source: Path, prompts: list[str]) -> str:
 
 
 @pytest.mark.feature("A-35")
-@pytest.mark.parametrize("program", target_names())
+@pytest.mark.parametrize("program", ALL)
 def test_what_a_program_says_is_imported_once_after_each_turn(
     program: str, tmp_path: Path, home: Path, project: Path
 ) -> None:
@@ -194,7 +205,7 @@ async def check_interrupted(root: Path, source: Path, session_id: str, prompts: 
             assert "printed-0" in parts[0].text
 
 
-@pytest.mark.parametrize("program", target_names())
+@pytest.mark.parametrize("program", INTERRUPTED)
 def test_an_interrupted_turn_is_imported_once_and_the_session_goes_on(
     program: str, tmp_path: Path, home: Path, project: Path
 ) -> None:

@@ -89,6 +89,9 @@ GOOGLE_ADK = Releases("google-adk", ("google",), "adk", "2.10.0", "2.13.0")
 LANGGRAPH = Releases("langgraph-checkpoint", ("langgraph", "langchain_core"), "langgraph", "4.3.0", "4.3.2")
 OPENAI_AGENTS = Releases("openai-agents", ("agents",), "openai-agents", "0.22.0", "0.24.0")
 PYDANTIC_AI = Releases("pydantic-ai-slim", ("pydantic_ai", "pydantic"), "pydantic-ai", "2.0.0", "2.68.0")
+PYDANTIC_AI_HARNESS = Releases(
+    "pydantic-ai-harness", ("pydantic_ai_harness",), "pydantic-ai-harness", "0.52.0", "0.62.0"
+)
 STRANDS = Releases("strands-agents", ("strands",), "strands", "1.20.0", "1.62.0")
 
 FRAMEWORKS = (AGENT_FRAMEWORK, CLAUDE_AGENT_SDK, GOOGLE_ADK, LANGGRAPH, OPENAI_AGENTS, PYDANTIC_AI, STRANDS)

@@ -53,7 +53,7 @@ async def load(
     """
 
     async def read(found: Session | None) -> list[ModelMessage]:
-        return [] if found is None else (await _history(found, leaf_id)).messages
+        return [] if found is None else (await history_of(found, leaf_id)).messages
 
     return await _with_session(session, host, read, make=False)
 
@@ -85,37 +85,50 @@ async def save(
         InvalidEntry: Something is no message of pydantic-ai, or holds what is no JSON; nothing was written.
         TreeringError: The write failed; see `Session.append`.
     """
-    sent = _dumped(_validated(list(messages), "a message to save"))
+    sent = dumped(validated(list(messages), "a message to save"))
 
     async def write(found: Session | None) -> list[str]:
-        return [] if found is None else await _save(found, sent, leaf_id)
+        return [] if found is None else (await save_to(found, sent, leaf_id))[0]
 
     return await _with_session(session, host, write, make=bool(sent))
 
 
-async def _save(session: Session, sent: Sequence[Data], leaf_id: str | None) -> list[str]:
+async def save_to(
+    session: Session, sent: Sequence[Data], leaf_id: str | None, *, is_whole: bool = False
+) -> tuple[list[str], str | None]:
+    """Append what is new among messages, and return the entries, and the one with which the messages end.
+
+    Args:
+        session: The session.
+        sent: The messages, as JSON.
+        leaf_id: The entry with which the branch ends that they belong to; None for the leaf.
+        is_whole: Whether they are a whole history for certain, and never what a run added.
+    """
     while True:
         await session.refresh()
         leaf = session.leaf_id
-        history = await _history(session, leaf if leaf_id is None else leaf_id)
-        known = _dumped(history.messages)
+        history = await history_of(session, leaf if leaf_id is None else leaf_id)
+        known = dumped(history.messages)
         there, common = _common(known, history.foreign, sent)
         options: AppendOptions = {"expected_leaf": leaf}
         if common == len(sent):
-            return []
+            return [], history.entry_ids[there - 1] if there else None
         if 0 < there < len(known):
             options["below"] = history.entry_ids[there - 1]
-        elif not common and known and _share_a_part(known[0], sent[0]):  # a whole history that changed from the start
+        elif not common and known and (is_whole or _share_a_part(known[0], sent[0])):  # it changed from the start
             options["below"] = None
         else:
-            common = common or _overlap(known, sent)
+            common = common or (0 if is_whole else _overlap(known, sent))
             if leaf_id is not None:
                 options["below"] = leaf_id
         fresh = [each for data in sent[common:] for each in messages_of(data)]
+        if not fresh:
+            return [], history.entry_ids[-1]
         try:
-            return await session.append_many(fresh, **options) if fresh else []
+            ids = await session.append_many(fresh, **options)
         except LeafMoved:  # something else was appended, perhaps the same messages
             continue
+        return ids, ids[-1]
 
 
 def _common(known: Sequence[Data], foreign: Sequence[bool], sent: Sequence[Data]) -> tuple[int, int]:
@@ -168,7 +181,8 @@ class History(NamedTuple):
     foreign: list[bool]
 
 
-async def _history(session: Session, leaf_id: str | None) -> History:
+async def history_of(session: Session, leaf_id: str | None) -> History:
+    """Return what the context shows of a branch."""
     shown = [(each.entry_id, each.message) for each in (await session.context(leaf_id)).messages]
     times = await _times(session, {entry_id for entry_id, message in shown if _own(message) is None})
     found: list[tuple[str, Data, bool]] = []
@@ -187,7 +201,7 @@ async def _history(session: Session, leaf_id: str | None) -> History:
         else:
             found.append((entry_id, data, False))
         goes_on = bool(kept.get("goes_on"))
-    messages = _validated(msgspec.json.encode([data for _, data, _ in found]), f"a message of session {session.id}")
+    messages = validated(msgspec.json.encode([data for _, data, _ in found]), f"a message of session {session.id}")
     return History(messages, [each[0] for each in found], [each[2] for each in found])
 
 
@@ -208,7 +222,12 @@ async def _times(session: Session, entry_ids: set[str]) -> dict[str, str]:
     return found
 
 
-def _validated(given: bytes | Sequence[ModelMessage], what: str) -> list[ModelMessage]:
+def validated(given: bytes | Sequence[ModelMessage], what: str) -> list[ModelMessage]:
+    """Return messages of the framework, of JSON or of what may be some.
+
+    Raises:
+        InvalidEntry: They are none that this release takes.
+    """
     adapter = ModelMessagesTypeAdapter
     try:  # some releases read base64 from JSON alone
         messages: list[ModelMessage] = (
@@ -223,12 +242,17 @@ def _validated(given: bytes | Sequence[ModelMessage], what: str) -> list[ModelMe
     return messages
 
 
-def _dumped(messages: list[ModelMessage]) -> list[Data]:
+def dumped(messages: list[ModelMessage]) -> list[Data]:
+    """Return messages as JSON.
+
+    Raises:
+        InvalidEntry: One holds something that has none.
+    """
     try:
-        dumped = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+        found = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
     except (PydanticSerializationError, ValueError) as error:
         raise InvalidEntry(f"a message cannot be written as JSON: {error}") from error
-    return [json_object(raw_object(each, "a message")) for each in dumped]
+    return [json_object(raw_object(each, "a message")) for each in found]
 
 
 async def _with_session(
