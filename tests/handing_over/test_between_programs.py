@@ -102,6 +102,7 @@ def check_path(body: dict[str, Any], path: list[str]) -> None:
     assert _MARKERS.findall(said) == _MARKERS.findall("\n".join(path))
 
 
+@pytest.mark.feature("A-36")
 @pytest.mark.parametrize("target", target_names())
 def test_a_session_of_each_program_goes_on_in_this_one(
     target: str, tmp_path: Path, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
