@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, get_args
 from msgspec import Struct
 
 import treering
+from treering.stores import FileStore
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -198,7 +199,10 @@ def _append_often(
         # With the usual limit, watched appends would let others go on more often than unwatched ones.
         limits = treering.Limits(inline_for_s=60)
         with tempfile.TemporaryDirectory(prefix="treering-bench-") as root:
-            async with treering.SessionHost(root, limits=limits, offload=_on_the_spot if on_the_spot else None) as host:
+            offload = _on_the_spot if on_the_spot else None
+            # After a write that seems slow on a busy machine, the next ones would go another way, by threads.
+            store = FileStore(root, offload=offload, slow_write_s=60)
+            async with treering.SessionHost(store=store, limits=limits, offload=offload) as host:
                 session = await _used_session(host)
                 for _ in range(rounds):
                     if way == "first":

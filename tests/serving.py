@@ -40,9 +40,11 @@ async def running(
         await serve(application, listening, until=stopping.wait, started=started.set, **(serving or {}))
         stopped.set()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run)
-        await started.wait()
-        yield application, listening.getsockname()[1]
-        stopping.set()
-        await stopped.wait()
+    # The socket is closed here as well, so that a test that fails leaves none for another one to be warned of.
+    with listening:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await started.wait()
+            yield application, listening.getsockname()[1]
+            stopping.set()
+            await stopped.wait()

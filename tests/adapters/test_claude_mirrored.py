@@ -59,7 +59,7 @@ async def mirror(host: SessionHost, path: Path, batches: random.Random | None = 
     for each, key in files_of(path):
         rest = [*about_agent(each), *lines_of(each)]
         while rest:
-            size = len(rest) if batches is None else batches.randint(1, 7)
+            size = len(rest) if batches is None else batches.choice((1, 1, 4))
             if batches is not None and batches.random() < 0.3:
                 store = TreeringSessionStore(host)
             await store.append(cast("Any", key), cast("Any", rest[:size]))

@@ -63,10 +63,10 @@ TRIED = {
     ),
 }
 PROVES = {
-    "google-adk": ("A-12", "A-13", "A-14", "A-15"),
-    "agent-framework-core": ("A-19", "A-20"),
-    "pydantic-ai-slim": ("A-21",),
-    "strands-agents": ("A-22",),
+    "google-adk": pytest.mark.feature("A-12", "A-13", "A-14", "A-15"),
+    "agent-framework-core": pytest.mark.feature("A-19", "A-20"),
+    "pydantic-ai-slim": pytest.mark.feature("A-21"),
+    "strands-agents": pytest.mark.feature("A-22"),
 }
 """The rows of adapters whose tests run nowhere else: their frameworks do not go together with the others."""
 
@@ -111,9 +111,7 @@ def made(package: str, which: str, *, anew: bool = False) -> Path:
 @pytest.mark.timeout(2400)
 @pytest.mark.feature("A-23")
 @pytest.mark.parametrize("which", RELEASES)
-@pytest.mark.parametrize(
-    "package", [pytest.param(each, marks=pytest.mark.feature(*PROVES.get(each, ()))) for each in TRIED]
-)
+@pytest.mark.parametrize("package", [pytest.param(each, marks=PROVES.get(each, ())) for each in TRIED])
 def test_an_adapter_with_a_release(package: str, which: str) -> None:
     python = made(package, which, anew="CI_RELEASES" not in os.environ)  # there it was made right before
     in_ci = [turn for at in range(len(TRIED)) for turn in turns(at)]

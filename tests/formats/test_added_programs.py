@@ -185,7 +185,6 @@ async def test_a_file_that_grows_bit_by_bit_is_imported_as_if_at_once(program: s
 
 
 @once
-@pytest.mark.feature("A-35")
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_the_title_is_what_the_person_said_first(program: str, host: SessionHost) -> None:
     (report,) = await host.import_sessions(sample(program, "kneading"))

@@ -165,6 +165,29 @@ async def test_nothing_that_a_savers_database_names_is_made(tmp_path: Path) -> N
     assert not (tmp_path / "made").exists()
 
 
+async def test_damaged_files_of_strands_cost_themselves(tmp_path: Path) -> None:
+    folder = tmp_path / "session_s 1"
+    messages = folder / "agents" / "agent_a" / "messages"
+    messages.mkdir(parents=True)
+    (folder / "session.json").write_text('{"session_id": "s 1", "session_type": "AGENT"}')
+    (folder / "agents" / "agent_a" / "agent.json").write_text('{"agent_id": "a", "state": {}}')
+    for number in (0, 2, 10):
+        said = f'{{"message": {{"role": "user", "content": [{{"text": "{number}"}}]}}, "message_id": {number}}}'
+        (messages / f"message_{number}.json").write_text(said)
+    (messages / "message_1.json").write_text('{"message": ')
+    (messages / "message_3.json").symlink_to(tmp_path / "elsewhere")
+    (messages / "message_4.json.tmp").write_text("")
+    async with SessionHost() as host:
+        reports = await host.import_sessions(tmp_path)
+        assert [each.id for each in reports] == [(await host.get_or_create(each)).id for each in ("s%201", "s%201/a")]
+        assert [each.message.split()[0] for each in reports[1].findings] == ["message_1.json", "message_3.json"]
+        assert await words(await host.get_or_create("s%201/a")) == ["0", "2", "10"]
+        assert reports.unknown == 0
+        (folder / "session.json").write_text('{"session_id": "s 1"}')
+        with pytest.raises(ForeignFormatError):
+            await host.import_sessions(tmp_path, format="strands")
+
+
 async def test_a_torn_line_of_the_agent_framework_costs_itself(tmp_path: Path) -> None:
     lines = [
         f'{{"type":"message","role":"user","contents":[{{"type":"text","text":"{each}"}}],"additional_properties":{{}}}}'

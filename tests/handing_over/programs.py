@@ -35,6 +35,8 @@ PACKAGES = {
     "gemini": Package("@google/gemini-cli", "0.61.0", "gemini"),
     "opencode": Package("opencode-ai", "1.18.33", "opencode"),
     "pi": Package("@mariozechner/pi-coding-agent", "0.73.1", "pi"),
+    "copilot": Package("@github/copilot", "1.0.102", "copilot"),
+    "kimi": Package("@moonshot-ai/kimi-code", "2.1.0", "kimi"),
     "qwen": Package("@qwen-code/qwen-code", "0.15.10", "qwen"),
 }
 
@@ -125,6 +127,11 @@ class Program:
                 return ["codex", *new, "--skip-git-repo-check", *again[1:], prompt]
             case "gemini":
                 return ["gemini", "--skip-trust", "--yolo", "-m", "gemini-2.5-flash", *again, "-p", prompt]
+            case "copilot":
+                return ["copilot", "--allow-all-tools", *again, "-p", prompt]
+            case "kimi":
+                again = [] if resume is None else ["--session", resume]
+                return ["kimi", *again, "-p", prompt]
             case "opencode":
                 again = [] if resume is None else ["-s", resume]
                 return ["opencode", "run", *again, "-m", "fake/fake", prompt]
@@ -151,6 +158,15 @@ class Program:
                 found |= {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
                 self._write(".gemini/settings.json", json.dumps(found))
                 return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self._model}
+            case "copilot":
+                own = {"COPILOT_PROVIDER_BASE_URL": f"{self._model}/v1", "COPILOT_PROVIDER_API_KEY": "none"}
+                return {"COPILOT_OFFLINE": "true", "COPILOT_MODEL": "gpt-5-mini", **own}
+            case "kimi":
+                settings = ["default_model = 'fake'", "telemetry = false", "[providers.fake]", "type = 'openai'"]
+                settings += [f"base_url = '{self._model}/v1'", "api_key = 'none'", "[models.fake]", "provider = 'fake'"]
+                settings += ["model = 'fake'", "max_context_size = 100000", "capabilities = ['tool_use']"]
+                self._write(".kimi-code/config.toml", "\n".join(settings))
+                return {}
             case "opencode":
                 takes = {"input": ["text", "image"], "output": ["text"]}
                 known = {"fake": {"name": "fake", "attachment": True, "reasoning": True, "modalities": takes}}
@@ -179,6 +195,15 @@ class Program:
         path = self._home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
+
+
+def node_version() -> int:
+    """Return the major version of node; 0 if there is none."""
+    node = shutil.which("node")
+    if node is None:
+        return 0
+    shown = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    return int(shown.removeprefix("v").partition(".")[0])
 
 
 def are_installable() -> bool:

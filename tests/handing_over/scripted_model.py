@@ -1,7 +1,8 @@
 """A model on this machine that speaks what programs speak to their providers, and answers by a script.
 
 To each prompt it answers with a word of its own and a call of the program's shell, and to the result with another word.
-The command is what the prompt asks for (`[[exit 3]]`), or one that prints a marker. Every request is kept.
+The command is what the prompt asks for (`[[exit 3]]`), or one that prints a marker; with `[[]]` there is no call. Every
+request is kept.
 
 It speaks Anthropic's messages, OpenAI's responses and chat completions, and Google's contents, each streamed or not.
 """
@@ -20,6 +21,9 @@ from typing import Any, NamedTuple, TypeAlias
 Body: TypeAlias = dict[str, Any]
 
 SHELLS = frozenset({"Bash", "bash", "shell", "exec_command", "shell_command", "run_shell_command"})
+NO_CALL = "[[]]"
+"""What a prompt has in it that is to be answered with words alone."""
+
 _RUN = re.compile(r"\[\[([^\]]+)\]\]")
 _TITLES = ("responseJsonSchema", "responseSchema", "json_schema")
 
@@ -100,7 +104,10 @@ class _Handler(BaseHTTPRequestHandler):
         tool = next((each for each in tools if each.get("name") in SHELLS), None)
         if tool is None or answered:
             return Answer(number, f"answer-{number}", None)
-        wanted = _RUN.findall(json.dumps(since, ensure_ascii=False))
+        shown = json.dumps(since, ensure_ascii=False)
+        if NO_CALL in shown:
+            return Answer(number, f"answer-{number}", None)
+        wanted = _RUN.findall(shown)
         schema: Body = next(
             (tool[key] for key in ("input_schema", "parameters", "parametersJsonSchema") if key in tool), {}
         )
@@ -180,7 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _chat(self, body: Body) -> None:
         since = _since(body["messages"], "assistant")
         tools = [each.get("function", {}) for each in body.get("tools") or []]
-        answer = self._answer(tools, since, answered=any(each["role"] == "tool" for each in since))
+        answered = any(each["role"] == "tool" for each in _since(since, "user"))  # not one of a turn that was cut off
+        answer = self._answer(tools, since, answered=answered)
         calls: list[Body] = []
         if answer.call is not None:
             name, arguments = answer.call

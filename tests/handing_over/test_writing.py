@@ -357,6 +357,18 @@ async def test_gemini_keeps_to_the_folder_of_the_project_and_takes_none_of_anoth
     assert [each.read_text() for each in files_in(tmp / "w-rk-dir-x-y")] == ["theirs"]
 
 
+async def test_gemini_is_not_given_what_it_says_anew(tmp_path: Path, home: Path, project: Path) -> None:
+    async with SessionHost(tmp_path / "root") as host:
+        session = await host.create()
+        await session.append_message("user", "<session_context>W-where</session_context>")
+        await session.append_message("user", "W-prompt <session_context>")
+        handed = await session.hand_over("gemini", cwd=project)
+    assert [(each.kind, words_of(each.text)) for each in handed.left_out] == [
+        ("what the program says anew", ["W-where"])
+    ]
+    assert words_of(text_of(handed.path)) == ["W-prompt"]
+
+
 def test_claude_names_a_folder_by_units_of_utf_16_and_cuts_long_names() -> None:
     assert folder_of("/tmp/wörk.dir_x y/🌳") == "-tmp-w-rk-dir-x-y---"
     long = folder_of("/" + "a" * 250)

@@ -11,7 +11,7 @@ from treering.testing.simulation import Broken
 from .model import Fault
 from .simulation import simulate
 
-SEEDS = 20
+SEEDS = 12
 
 
 def run_seeds(first: int, count: int) -> Counter[str]:

@@ -74,6 +74,14 @@ async def fill(session: Session, first: int, last: int) -> None:
         await session.append_message("user", " ".join(["word"] * number))
 
 
+async def save_checkpoint(store: Store, words: Words) -> None:
+    """Leave a session of twenty messages whose words were counted."""
+    async with SessionHost(store=store) as host:
+        session = await host.create("one")
+        await fill(session, 1, 20)
+        await session.view(words)
+
+
 @pytest.mark.feature("X-23")
 async def test_a_projection_resumes_from_its_checkpoint_and_equals_a_rebuilt_one(
     store: Callable[[], Store], words: Words
@@ -106,10 +114,7 @@ async def test_a_projection_resumes_from_its_checkpoint_and_equals_a_rebuilt_one
 
 @pytest.mark.feature("X-23")
 async def test_a_subscription_begins_from_the_checkpoint(store: Callable[[], Store], words: Words) -> None:
-    async with SessionHost(store=store()) as host:
-        session = await host.create("one")
-        await fill(session, 1, 20)
-        await session.view(words)
+    await save_checkpoint(store(), words)
     restarted = Words()
     async with SessionHost(store=store()) as host:
         session = await host.load("one")
@@ -138,10 +143,7 @@ async def test_a_subscription_begins_from_the_checkpoint(store: Callable[[], Sto
     ],
 )
 async def test_a_damaged_checkpoint_is_ignored(tmp_path: Path, words: Words, damage: Callable[[bytes], bytes]) -> None:
-    async with SessionHost(tmp_path) as host:
-        session = await host.create("one")
-        await fill(session, 1, 20)
-        await session.view(words)
+    await save_checkpoint(FileStore(tmp_path), words)
     checkpoint = tmp_path / "one.jsonl.view-words"
     checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     restarted = Words()
@@ -156,10 +158,7 @@ async def test_a_damaged_checkpoint_is_ignored(tmp_path: Path, words: Words, dam
 async def test_a_checkpoint_of_a_replaced_log_is_ignored_and_deleted_with_its_session(
     tmp_path: Path, words: Words
 ) -> None:
-    async with SessionHost(tmp_path) as host:
-        session = await host.create("one")
-        await fill(session, 1, 20)
-        await session.view(words)
+    await save_checkpoint(FileStore(tmp_path), words)
     log = tmp_path / "one.jsonl"
     kept = log.read_bytes().splitlines(keepends=True)
     log.unlink()
@@ -181,10 +180,7 @@ async def test_a_checkpoint_that_the_projection_cannot_load_is_ignored(
         def load(self, blob: bytes) -> int:
             raise ValueError("another version wrote this")
 
-    async with SessionHost(store=store()) as host:
-        session = await host.create("one")
-        await fill(session, 1, 20)
-        await session.view(words)
+    await save_checkpoint(store(), words)
     renewed = Renewed()
     async with SessionHost(store=store()) as host:
         assert await (await host.load("one")).view(renewed) == 210

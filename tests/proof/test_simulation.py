@@ -14,7 +14,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering.events.stores.files import Durability
-from treering.testing.simulation import Broken, durabilities, run, simulate
+from treering.testing.simulation import Broken, determinism, durabilities, run, simulate
 from treering.testing.simulation.checks import Ledger
 
 
@@ -69,7 +69,10 @@ async def never_wait() -> None:
 
 @pytest.mark.feature("X-14")
 @pytest.mark.parametrize("hang", [wait_forever, wait_again_and_again, never_wait])
-def test_a_run_that_hangs_fails_by_itself_even_if_it_is_shielded(hang: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def test_a_run_that_hangs_fails_by_itself_even_if_it_is_shielded(
+    hang: Callable[[], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(determinism, "STEPS_MAX", 10_000)
     cleaned = []
 
     async def main() -> None:

@@ -41,6 +41,7 @@ _OURS = {
     "adk": "adk:AdkFormat",
     "langgraph": "langgraph:LanggraphFormat",
     "agent-framework": "agent_framework:AgentFrameworkFormat",
+    "strands": "strands:StrandsFormat",
     "nanocoder": "nanocoder:NanocoderFormat",
     "picoclaw": "picoclaw:PicoclawFormat",
     "aider": "aider:AiderFormat",

@@ -8,14 +8,8 @@ from typing import NamedTuple
 from ...actors.session.session import Session
 from ...events.entries import Custom, CustomEntry, Entry, MessageEntry
 from ...events.json_values import json_object
+from ...formats.strands.messages import AGENT, MULTI_AGENT, SESSION, UPDATE, Data, is_shown, number_of, record_of
 from ..session_index import CustomIndex, SessionIndex
-from .messages import Data, is_shown, number_of, record_of
-
-SESSION = "strands.session"
-AGENT = "strands.agent"
-MULTI_AGENT = "strands.multi_agent"
-UPDATE = "strands.message"
-"""The types of the custom entries: a session, an agent, several agents together, and a message as it is now."""
 
 
 class Shared(CustomIndex):

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 from ...actors.host.host import SessionHost
 from ...events.entries import ContextEdit, Custom, Payload
 from ...events.errors import InvalidInput, LeafMoved
 from ...events.json_values import JSON, json_object, raw_object
+from ...formats.strands.messages import (
+    AGENT,
+    MULTI_AGENT,
+    SESSION,
+    UPDATE,
+    Data,
+    key_of,
+    message_of,
+    parts_of,
+    shown_in,
+)
 from ..hosting import Hosting, HostOrRoot, Work
 from ..session_index import SessionIndexes
 from ..versions import STRANDS
-from .conversations import AGENT, MULTI_AGENT, SESSION, UPDATE, Conversation, Shared, data_at
-from .messages import Data, message_of, parts_of, shown_in
+from .conversations import Conversation, Shared, data_at
 from .turns import Turns
 
 try:
@@ -71,7 +80,7 @@ class TreeringSessionRepository(SessionRepository):
         data, session_id = raw_object(session.to_dict(), "a session"), session.session_id
 
         async def create(host: SessionHost) -> None:
-            shared = await self._shared.made(host, _key(session_id))
+            shared = await self._shared.made(host, key_of(session_id))
             async with shared.lock:
                 await shared.refresh()
                 if shared.data is not None:
@@ -85,7 +94,7 @@ class TreeringSessionRepository(SessionRepository):
         """Return a session; None if there is none."""
 
         async def read(host: SessionHost) -> Data | None:
-            shared = await self._shared.of(host, _key(session_id))
+            shared = await self._shared.of(host, key_of(session_id))
             return None if shared is None else shared.data
 
         data = self._ask(session_id, read)
@@ -99,7 +108,7 @@ class TreeringSessionRepository(SessionRepository):
         """
 
         async def delete(host: SessionHost) -> None:
-            key = _key(session_id)
+            key = key_of(session_id)
             await self._found(host, session_id)
             rows = await host.list_sessions(status="any")
             for row in [each for each in rows if each.key == key or (each.key or "").startswith(key + "/")]:
@@ -122,7 +131,7 @@ class TreeringSessionRepository(SessionRepository):
 
         async def create(host: SessionHost) -> None:
             await self._found(host, session_id)
-            conversation = await self._conversations.made(host, _key(session_id, agent_id))
+            conversation = await self._conversations.made(host, key_of(session_id, agent_id))
             async with conversation.lock:
                 await conversation.refresh()
                 if conversation.agent_entry_id is not None:
@@ -135,7 +144,7 @@ class TreeringSessionRepository(SessionRepository):
         """Return an agent as it was at the leaf of its conversation; None if there is none."""
 
         async def read(host: SessionHost) -> Data | None:
-            conversation = await self._conversations.of(host, _key(session_id, agent_id))
+            conversation = await self._conversations.of(host, key_of(session_id, agent_id))
             return None if conversation is None else await conversation.agent()
 
         data = self._ask(session_id, read)
@@ -212,7 +221,7 @@ class TreeringSessionRepository(SessionRepository):
         number = _checked(message_id)
 
         async def read(host: SessionHost) -> Data | None:
-            conversation = await self._conversations.of(host, _key(session_id, agent_id))
+            conversation = await self._conversations.of(host, key_of(session_id, agent_id))
             there = None if conversation is None else conversation.found(number)
             return None if conversation is None or there is None else await conversation.record(there)
 
@@ -302,7 +311,7 @@ class TreeringSessionRepository(SessionRepository):
         """Return the state of several agents that work together; None if there is none."""
 
         async def read(host: SessionHost) -> Data | None:
-            shared = await self._shared.of(host, _key(session_id))
+            shared = await self._shared.of(host, key_of(session_id))
             entry_id = None if shared is None else shared.multi_agents.get(multi_agent_id)
             return None if shared is None or entry_id is None else await data_at(shared.session, entry_id)
 
@@ -343,20 +352,16 @@ class TreeringSessionRepository(SessionRepository):
     # -- on the host's loop
 
     async def _found(self, host: SessionHost, session_id: str) -> Shared:
-        shared = await self._shared.of(host, _key(session_id))
+        shared = await self._shared.of(host, key_of(session_id))
         if shared is None or shared.data is None:
             raise SessionException(f"session {session_id!r} does not exist")
         return shared
 
     async def _talking(self, host: SessionHost, session_id: str, agent_id: str) -> Conversation:
-        conversation = await self._conversations.of(host, _key(session_id, agent_id))
+        conversation = await self._conversations.of(host, key_of(session_id, agent_id))
         if conversation is None or conversation.agent_entry_id is None:
             raise SessionException(f"agent {agent_id!r} does not exist in session {session_id!r}")
         return conversation
-
-
-def _key(*names: str) -> str:
-    return "/".join(quote(each, safe="") for each in names)
 
 
 def _checked(message_id: object) -> int:

@@ -72,7 +72,7 @@ def payload_of(event: Event, after: str | None = None) -> Payload:
             None if part == _written(shown, message.tool_name) else part
             for part, shown in zip(parts, message.content, strict=True)
         ]
-        rest = event | {"content": content | {"parts": kept}}
+        rest = {**event, "content": {**content, "parts": kept}}
     model = _word(event.get("modelVersion"))
     return msgspec.structs.replace(
         message,
@@ -108,7 +108,7 @@ def event_of(entry: Entry, author: str) -> Event | None:
     if len(shown) != len(parts):  # something else wrote it
         return _made(entry, author)
     filled: list[JSON] = [_written(shown[at], tool) if part is None else part for at, part in enumerate(parts)]
-    return event | {"content": content | {"parts": filled}}
+    return {**event, "content": {**content, "parts": filled}}
 
 
 def kept_of(entry: Entry) -> Kept | None:

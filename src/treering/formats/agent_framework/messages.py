@@ -62,7 +62,7 @@ def message_of(data: Mapping[str, object]) -> Message:
         tuple(parts),
         usage=_usage([each for each in contents if isinstance(each, dict)]),
     )
-    kept = decoded | {"contents": rest}
+    kept: Data = {**decoded, "contents": rest}
     if _same(kept, _plain(message)):
         return message
     return msgspec.structs.replace(message, raw_metadata=raw_object({KEPT: kept}, "a message"))
@@ -82,7 +82,7 @@ def data_of(message: Message) -> Data | None:
     for content in rest if isinstance(rest, list) else []:
         part = next(parts, None) if content is None or _part(content) is not None else None
         contents.append(content if content is not None else None if part is None else _written(part))
-    return kept | {"contents": [each for each in contents if each is not None]}
+    return {**kept, "contents": [each for each in contents if each is not None]}
 
 
 def identity_of(data: Data) -> bytes:

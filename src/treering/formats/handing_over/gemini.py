@@ -3,13 +3,14 @@
 The folder is the one that the program's own list of projects gives the project, or a new one that names the project. At
 each start the program deletes sessions that were last updated long ago, and with them all whose names end in the same
 eight letters; after a resume these are the first eight of the id. So the time is that of the handing over, and the name
-ends in other letters. Thinking is never sent, and neither are images in results, which therefore stand beside them.
+ends in other letters. Thinking is never sent, and neither are images in results, which therefore stand beside them. A
+first message that tells where an earlier run took place gives way to one that tells it of the new run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -24,6 +25,7 @@ from ..values import Object, as_object, as_text
 from .base import Place, Plan, Said, Talk, address_of, json_lines, mark, milliseconds, not_held
 
 _PROJECT = ".project_root"
+_CONTEXT = "<session_context>"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
@@ -85,11 +87,19 @@ class _Writing:
     def lines(self) -> Iterator[Object]:
         for number, said in enumerate(self._talk.messages):
             kind = "gemini" if said.role == "assistant" else "user"
-            parts = [*self._results(said), *self._parts(said, said.content)]
+            parts = [*self._results(said), *self._parts(said, self._kept(said, number))]
             if parts:
                 model: Object = {"model": said.model} if kind == "gemini" and said.model else {}
                 time = milliseconds(said.time)
                 yield {"id": f"m{number}", "timestamp": time, "type": kind, "content": parts, **model}
+
+    def _kept(self, said: Said, number: int) -> Iterator[Content]:
+        """Yield the content of a message, without what the program puts there anew at each resume: where it runs."""
+        for part in said.content:
+            if number == 0 and isinstance(part, TextPart) and part.text.content.startswith(_CONTEXT):
+                self.left_out.append(not_held(said, part, "what the program says anew"))
+            else:
+                yield part
 
     def _results(self, said: Said) -> Iterator[JSON]:
         for result in said.results:
@@ -99,7 +109,7 @@ class _Writing:
         for result in said.results:
             yield from self._parts(said, images_of(result))
 
-    def _parts(self, said: Said, content: Sequence[Content]) -> Iterator[JSON]:
+    def _parts(self, said: Said, content: Iterable[Content]) -> Iterator[JSON]:
         for part in content:
             if isinstance(part, TextPart):
                 yield {"text": part.text.content}

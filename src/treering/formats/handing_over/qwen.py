@@ -59,7 +59,7 @@ class _Writing:
             for result in said.results:
                 status = "error" if result.is_error else "success"
                 shown: Object = {"callId": result.tool_use_id, "status": status, "resultDisplay": result_text(result)}
-                yield self._line(said, [self._response(said, result)]) | {"toolCallResult": shown}
+                yield {**self._line(said, [self._response(said, result)]), "toolCallResult": shown}
             parts = [*self._parts(said, said.content)]
             if number + 1 < len(messages) and said.role == messages[number + 1].role == "assistant":
                 parts = _set_off(parts)
@@ -87,7 +87,9 @@ class _Writing:
         name = self._talk.tools.get(result.tool_use_id, "unknown")
         response: Object = {"error" if result.is_error else "output": result_text(result)}
         told: Object = {"id": result.tool_use_id, "name": name, "response": response}
-        return {"functionResponse": told | ({"parts": images} if images else {})}
+        if images:
+            told["parts"] = images
+        return {"functionResponse": told}
 
     def _parts(self, said: Said, content: Sequence[Content]) -> Iterator[JSON]:
         for part in content:

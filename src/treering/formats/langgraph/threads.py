@@ -19,7 +19,7 @@ from ..chain import derived_id
 from ..databases import Database, Row
 from ..json_lines import Notes, unheard
 from ..values import as_time
-from .messages import shown
+from .messages import fields_in, is_list, items_in, shown
 from .records import (
     CHECKPOINT,
     WRITES,
@@ -132,7 +132,7 @@ class ThreadReading:
 
     def _entries(self, checkpoint: _Checkpoint) -> Iterator[KnownEntry]:
         parent = None if checkpoint.parent is None else self._places.get((checkpoint.namespace, checkpoint.parent))
-        before = {} if parent is None else self._stored(checkpoint.namespace, checkpoint.parent or "")
+        before: Stored = {} if parent is None else self._stored(checkpoint.namespace, checkpoint.parent or "")
         new = _stored(checkpoint)
         ids = self._ids(checkpoint)
         changed: dict[str, Whole | Grown] = {}
@@ -178,7 +178,7 @@ class ThreadReading:
             known = msgspec.json.decode(metadata) if isinstance(metadata, (bytes, str)) and metadata else {}
         except ValueError:
             self._notes.add("damaged", "error", f"the metadata of the checkpoint {checkpoint.id!r} are left out")
-        run = known.get("run_id") if isinstance(known, dict) else None
+        run = fields_in(known).get("run_id")
         rest = {name: value for name, value in checkpoint.fields.items() if name != "channel_values"}
         return Record(
             namespace=checkpoint.namespace,
@@ -193,7 +193,7 @@ class ThreadReading:
 
     def _shown(self, checkpoint: _Checkpoint, channel: str, first: int) -> Iterator[Message]:
         value = checkpoint.values[channel]
-        added = map(shown, value[first:]) if isinstance(value, list) else ()
+        added = map(shown, items_in(value)[first:])
         for at, each in enumerate(added, first):
             try:
                 yield from shown_messages(channel, [each], at)
@@ -241,11 +241,12 @@ class ThreadReading:
 
 def _checkpoint(row: Row) -> _Checkpoint:
     kind, data = str(row["type"]), row["checkpoint"]
-    fields = load(kind, data if isinstance(data, bytes) else str(data).encode())
-    if not isinstance(fields, dict):
+    loaded = load(kind, data if isinstance(data, bytes) else str(data).encode())
+    fields = {str(name): value for name, value in fields_in(loaded).items()}
+    if not fields:
         raise Unreadable("it holds no fields")
-    values, parent = fields.get("channel_values"), row["parent_checkpoint_id"]
-    named = {str(name): value for name, value in values.items()} if isinstance(values, dict) else {}
+    parent = row["parent_checkpoint_id"]
+    named = {str(name): value for name, value in fields_in(fields.get("channel_values")).items()}
     return _Checkpoint(
         row, str(row["checkpoint_ns"]), str(row["checkpoint_id"]), str(parent) if parent else None, kind, fields, named
     )
@@ -254,7 +255,7 @@ def _checkpoint(row: Row) -> _Checkpoint:
 def _stored(checkpoint: _Checkpoint) -> Stored:
     kind = checkpoint.kind
     return {
-        channel: [dump(each, kind) for each in value] if isinstance(value, list) else dump(value, kind)
+        channel: [dump(each, kind) for each in value] if is_list(value) else dump(value, kind)
         for channel, value in checkpoint.values.items()
     }
 

@@ -81,11 +81,12 @@ class Branches:
     def entries(self, items: Items) -> Iterator[KnownEntry]:
         """Yield the entries of a session, in the order in which its branches grew."""
         session, known, shared = items.session, dict[str, _Branch](), dict[int, tuple[str, bool]]()
-        generation = self._generation(session)
+        generation, first = self._generation(session), None
         if generation:
             cleared = items.own(mark(MAIN, cleared=True), None, "cleared", str(generation))
             yield cleared
-        known[MAIN] = _Branch(MAIN, cleared.id if generation else None, 0, {}, True)
+            first = cleared.id
+        known[MAIN] = _Branch(MAIN, first, 0, {}, True)
         for row in self._database.rows_until_damage(items.notes, "the items", self._query.format("ASC"), session):
             name, number = str(row["branch_id"]), int(row["id"] or 0)
             branch = known.setdefault(name, _Branch(name, None, 0, {}, False))

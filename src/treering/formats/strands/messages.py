@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
@@ -35,8 +36,19 @@ from ...events.providers.common import rendered
 Data: TypeAlias = dict[str, JSON]
 """A record, a message or a block as JSON, in which bytes are as the framework writes them."""
 
+SESSION = "strands.session"
+AGENT = "strands.agent"
+MULTI_AGENT = "strands.multi_agent"
+UPDATE = "strands.message"
+"""The types of the custom entries: a session, an agent, several agents together, and a message as it is now."""
+
 KEPT = "strands"
 """The key of a message's metadata below which the rest of a record is kept."""
+
+
+def key_of(*names: str) -> str:
+    """Return the key of a session, or of the conversation of one of its agents."""
+    return "/".join(quote(each, safe="") for each in names)
 
 
 def message_of(record: Data) -> Message:

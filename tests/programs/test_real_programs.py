@@ -1,0 +1,54 @@
+"""The real programs are followed while they run: what each is doing is a row before it has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+from tests.handing_over.programs import Program, are_installable
+from tests.handing_over.scripted_model import scripted_model
+
+from treering.actors.programs.sessions import ProgramSessions
+from treering.formats.handing_over.targets import target_names
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not are_installable(), reason="node and npm are not installed"),
+]
+
+TURN_AT_MOST_S = 240
+
+
+@pytest.mark.parametrize("program", target_names())
+async def test_a_session_is_a_row_that_changes_as_its_program_writes(program: str, tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    sessions = ProgramSessions({"HOME": str(home)})
+    words: list[str] = []
+    ended = anyio.Event()
+
+    async def follow() -> None:
+        while True:
+            rows = [change.row for change in await sessions.receive_many()]
+            words.extend(row.state.state for row in rows if row is not None and row.state is not None)
+            if words[-1:] == ["idle"]:
+                ended.set()
+
+    with scripted_model() as model:
+        real = Program(program, home, project, model.url)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            for turn in range(2):
+                ended = anyio.Event()
+                own = next(iter(sessions.rows.values())).id if turn else None
+                await anyio.to_thread.run_sync(real.run, f"Prompt number {turn}. [[echo printed-{turn}]]", own)
+                with anyio.fail_after(TURN_AT_MOST_S):
+                    await ended.wait()
+                (row,) = sessions.rows.values()
+                assert (row.program, row.cwd, row.problem) == (program, str(project), None)
+                assert "Prompt number 0" in (row.title or "") or program == "opencode"  # it makes up a title
+            tasks.cancel_scope.cancel()
