@@ -53,9 +53,13 @@ TRIED = {
     "agent-framework-core": Tried(
         ("agent-framework-core==1.22.0", "openai"), ("agent-framework-core", "openai"), ("test_agent_framework.py",)
     ),
-    "pydantic-ai-slim": Tried(("pydantic-ai-slim==2.0.0",), ("pydantic-ai-slim",), ("test_pydantic_ai.py",)),
+    "pydantic-ai-slim": Tried(
+        ("pydantic-ai-slim==2.0.0", "openai"), ("pydantic-ai-slim", "openai"), ("test_pydantic_ai.py",)
+    ),
     "strands-agents": Tried(
-        ("strands-agents==1.20.0",), ("strands-agents",), ("test_strands.py", "test_strands_agents.py")
+        ("strands-agents==1.20.0", "openai"),
+        ("strands-agents", "openai"),
+        ("test_strands.py", "test_strands_agents.py"),
     ),
 }
 PROVES = {

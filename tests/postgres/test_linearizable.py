@@ -312,8 +312,11 @@ async def test_a_planted_stale_read_is_found(server: LocalServer, nets: list[Net
     def plant(history: History) -> None:
         history.reads = read_from_cache
 
-    history = await record(server, nets, schema, 0, (2,), plant)
-    assert not all(map(is_linearizable, history.calls.values()))
+    for seed in range(10):  # on a busy machine little may be appended while a history is recorded
+        history = await record(server, nets, schema, seed, (2,), plant)
+        if not all(map(is_linearizable, history.calls.values())):
+            return
+    pytest.fail("in none of ten histories was it noticed that appends were made twice")
 
 
 @pytest.mark.feature("C-21")
@@ -323,8 +326,11 @@ async def test_a_planted_double_write_is_found(server: LocalServer, nets: list[N
     def plant(history: History) -> None:
         history.repeats = True
 
-    history = await record(server, nets, schema, 0, (2,), plant)
-    assert not all(map(is_linearizable, history.calls.values()))
+    for seed in range(10):  # on a busy machine little may be appended while a history is recorded
+        history = await record(server, nets, schema, seed, (2,), plant)
+        if not all(map(is_linearizable, history.calls.values())):
+            return
+    pytest.fail("in none of ten histories was it noticed that appends were made twice")
 
 
 @pytest.mark.soak
