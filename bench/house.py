@@ -29,7 +29,12 @@ from .steps import Step, count, step_of
 PACKAGE = Path(treering.__file__).parent
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 BOUNDS = Path(__file__).with_name("house.toml")
-WINGS = {"server", "remote", "mcp", "viewer", "postgres", "adapters"}
+WINGS = {
+    *("server", "remote", "mcp", "viewer", "postgres", "adapters"),
+    *("programs", "handing_over"),  # the sessions of other programs, followed live and handed over
+    *("aider", "cline", "copilot", "kimi", "qwen"),  # their formats: each is a room by itself, and one may come or go
+    *("adk", "agent_framework", "langgraph", "openai_agents", "strands"),  # and those of frameworks' stores
+}
 """Rooms on top of the library, with their tests: they are counted by themselves."""
 SHORT = 60
 """A file with fewer lines counts as short."""

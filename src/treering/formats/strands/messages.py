@@ -69,7 +69,7 @@ def message_of(record: Data) -> Message:
     for block in blocks:
         part = _part(block)
         rest.append(None if part is not None and _same(_written(part), block) else block)
-    kept = record | {"message": said | {"content": rest}}
+    kept: Data = {**record, "message": {**said, "content": rest}}
     if record.get("redact_message") is not None or not _same(_record(message, kept), record):
         kept = {"whole": record}
     return msgspec.structs.replace(message, raw_metadata=raw_object({KEPT: kept}, "a message"))
@@ -131,7 +131,7 @@ def _record(message: Message, kept: Data) -> Data:
     for block in _rest(said):
         part = next(parts, None) if block is None or _part(block) is not None else None
         blocks.append(block if block is not None or part is None else _written(part))
-    return kept | {"message": (said if isinstance(said, dict) else {}) | {"content": blocks}}
+    return {**kept, "message": {**(said if isinstance(said, dict) else {}), "content": blocks}}
 
 
 def _rest(said: JSON) -> Sequence[JSON]:
@@ -238,7 +238,8 @@ def _written(part: Content) -> Data:
         case ImagePart(image=seen) if seen.source.type == "base64":
             data: Data = {"__bytes_encoded__": True, "data": seen.source.data}
             return {"image": {"format": seen.source.media_type.removeprefix("image/"), "source": {"bytes": data}}}
-    return {"text": plain_text((part,)) or "[image]"}
+        case _:
+            return {"text": plain_text((part,)) or "[image]"}
 
 
 def _json(value: JSON) -> str:
