@@ -126,7 +126,8 @@ export default function Sessions({ query, app }) {
     ${rows.error && html`<${Failure} error=${rows.error} retry=${rows.refresh} />`}
     ${found.error && html`<${Failure} error=${found.error} retry=${found.retry} />`}
     ${(rows.total === null || (number === 0 && isSearching)) && !rows.error && html`<${Skeleton} rows=${12} />`}
-    ${rows.total !== null && number === 0 && !found.loading && html`<${Nothing} filtered=${filtered} clear=${clear} app=${app} />`}
+    ${rows.total !== null && number === 0 && !found.loading
+      && html`<${Nothing} filtered=${filtered} clear=${clear} app=${app} />`}
     ${number > 0 && html`
       ${!text && html`<${Labels} />`}
       <${VirtualList} label=${text ? "Found" : "Sessions"} count=${number} rowHeight=${rowHeight} active=${active}

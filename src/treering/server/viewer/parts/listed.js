@@ -37,7 +37,8 @@ export function ListedRow({ row, app }) {
     <${Doing} row=${row} />
     <span class="num entries soft">${row.partial ? "" : count(row.message_count)}</span>
     <span class="num tokens">
-      ${!row.partial && row.usage?.total_tokens && html`${tokens(row.usage.total_tokens)}<span class="unit"> tokens</span>`}
+      ${!row.partial && row.usage?.total_tokens
+        && html`${tokens(row.usage.total_tokens)}<span class="unit"> tokens</span>`}
     </span>
     <span class="num cost soft">${money((!row.partial && row.usage?.cost) || null)}</span>
     <span class="num time soft"><${Time} at=${row.last_entry} /></span>
