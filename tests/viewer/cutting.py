@@ -44,7 +44,9 @@ class Proxy:
                     while True:
                         piece = await source.receive()
                         passed += len(piece)
-                        if may_cut and self.cuts is not None and limit is None:
+                        if self.cuts is None:
+                            limit = None
+                        elif may_cut and limit is None:
                             limit = passed + self._random.randint(*self.cuts)
                         if limit is not None and passed > limit:
                             await sink.send(piece[: len(piece) - (passed - limit)])
