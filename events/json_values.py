@@ -126,6 +126,16 @@ def json_object(raw: Raw) -> dict[str, JSON]:
     return value if isinstance(value, dict) else {}
 
 
+def json_text(value: JSON) -> str:
+    """Return a value as JSON, with the keys of its objects in order: the same text for equal values."""
+    return msgspec.json.encode(value, order="deterministic").decode()
+
+
+def same_json(one: JSON, other: JSON) -> bool:
+    """Return whether two values are equal, with numbers and booleans told apart."""
+    return json_text(one) == json_text(other)
+
+
 def require_object(raw: Raw, name: str) -> None:
     if not bytes(raw).lstrip().startswith(b"{"):
         raise InvalidEntry(f"Expected `object` at `{name}`")

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from treering import MessageEntry, Session, SessionHost, plain_text
-from treering.entries import ToolResultPart, ToolUsePart
+from treering.entries import Message, ToolResultPart, ToolUsePart
 from treering.formats.handing_over.targets import target_names
 from treering.sessions import HandedOver
 
@@ -139,8 +139,8 @@ def test_a_program_goes_on_with_the_session_and_gives_it_back(
             anyio.run(check_given, root, home_of(program, home), prompts)
 
 
-async def check_turns(root: Path, source: Path, prompts: list[str]) -> str:
-    """Import what a program wrote by itself, twice, check each turn, and return the session's id."""
+async def imported(root: Path, source: Path, prompts: list[str]) -> tuple[str, list[Message]]:
+    """Import what a program wrote by itself, twice; return the session's id, and what was said on its path."""
     async with SessionHost(root) as host:
         for _ in range(2):
             reports = await host.import_sessions(source)
@@ -151,7 +151,12 @@ async def check_turns(root: Path, source: Path, prompts: list[str]) -> str:
     assert title is not None
     assert prompts[0][:20] in title or title.startswith("answer-")  # which opencode asks the model for
     messages = [each.message for each in path if isinstance(each, MessageEntry)]
-    shown = [each for each in messages if not each.metadata.get("is_meta") and each.role != "system"]
+    return session_id, [each for each in messages if not each.metadata.get("is_meta") and each.role != "system"]
+
+
+async def check_turns(root: Path, source: Path, prompts: list[str]) -> str:
+    """Import what a program wrote by itself, check each turn, and return the session's id."""
+    session_id, shown = await imported(root, source, prompts)
     starts = [at for at, each in enumerate(shown) if each.role == "user"]
     assert [plain_text(shown[at].content).strip('"') for at in starts] == prompts  # opencode quotes them
     assert starts[0] == 0
@@ -199,29 +204,19 @@ def test_what_a_program_says_is_imported_once_and_in_order_after_each_of_five_tu
 
 
 async def check_own(root: Path, source: Path, prompts: list[str]) -> str:
-    """Import what a program wrote by itself, twice, check each turn, and return the session's id."""
-    async with SessionHost(root) as host:
-        for _ in range(2):
-            reports = await host.import_sessions(source)
-        (session_id,) = {each.id for each in reports if each.messages}
-        async with await host.load(session_id) as session:
-            path = [await session.entry(each) for each in session.path()]
-            messages = [each.message for each in path if isinstance(each, MessageEntry)]
-            shown = [each for each in messages if not each.metadata.get("is_meta") and each.role != "system"]
-            said = [plain_text(each.content).strip('"') for each in shown if each.role == "user"]
-            assert said == prompts
-            turn = ["user", "assistant", "tool", "assistant"]
-            assert [each.role for each in shown] == turn * len(prompts)
-            calls = [part.tool_use.id for each in shown for part in each.content if isinstance(part, ToolUsePart)]
-            parts = [part for each in shown for part in each.content if isinstance(part, ToolResultPart)]
-            assert [part.tool_result.tool_use_id for part in parts] == calls
-            assert len({*calls}) == len(prompts)
-            for number, part in enumerate(parts):
-                assert (f"printed-{number}" in part.tool_result.text) == (number != FAILS)
-            title = (await host.resolve(session_id)).title
-            assert title is not None
-            assert prompts[0][:20] in title or title.startswith("answer-")  # which opencode asks the model for
-        return session_id
+    """Import what a program wrote by itself, check each turn, and return the session's id."""
+    session_id, shown = await imported(root, source, prompts)
+    said = [plain_text(each.content).strip('"') for each in shown if each.role == "user"]
+    assert said == prompts
+    turn = ["user", "assistant", "tool", "assistant"]
+    assert [each.role for each in shown] == turn * len(prompts)
+    calls = [part.tool_use.id for each in shown for part in each.content if isinstance(part, ToolUsePart)]
+    parts = [part for each in shown for part in each.content if isinstance(part, ToolResultPart)]
+    assert [part.tool_result.tool_use_id for part in parts] == calls
+    assert len({*calls}) == len(prompts)
+    for number, part in enumerate(parts):
+        assert (f"printed-{number}" in part.tool_result.text) == (number != FAILS)
+    return session_id
 
 
 @pytest.mark.feature("A-35")

@@ -22,7 +22,7 @@ from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding, LeftOut, Severity
 from ..events.json_values import JSON
 from ..events.texts import counted
-from .values import Object, as_json_text
+from .values import Object, as_json_text, as_object
 
 _BOM = b"\xef\xbb\xbf"
 _TAILS_MAX = 64  # the last candidate is the whole line, and a line may hold any number of objects
@@ -289,6 +289,26 @@ def document(path: Path) -> JSON:
     if value is None:
         raise ForeignFormatError("the file is not a complete JSON document", where=Where(str(path)))
     return value
+
+
+def document_beside(path: Path, findings: list[Finding], code: str, what: str, without: str) -> Object:
+    """Read a document that tells about a session; without it, the session is read all the same.
+
+    Args:
+        path: Where the document is.
+        findings: Gets a warning if there is none, or it cannot be read.
+        code: The code of that warning.
+        what: What the document is.
+        without: What becomes of the session without it.
+    """
+    try:
+        return as_object(document(path))
+    except FileNotFoundError:
+        reason = f"the {what} is missing"
+    except ForeignFormatError as error:
+        reason = error.message
+    findings.append(Finding(str(path), None, None, code, "warning", f"{reason}: {without}"))
+    return {}
 
 
 def replaced_in(data: bytes) -> str | None:

@@ -41,7 +41,18 @@ from ..events.json_values import JSON
 from ..events.providers.common import url_of
 from .base import ForeignSession, Format
 from .chain import Chain, Names, derived_id
-from .json_lines import Line, Notes, beginning, decoded, document, first_object, objects, objects_of, unheard
+from .json_lines import (
+    Line,
+    Notes,
+    beginning,
+    decoded,
+    document,
+    document_beside,
+    first_object,
+    objects,
+    objects_of,
+    unheard,
+)
 from .messages import SimpleMessage, is_system, read_message, simple_messages
 from .opening import modified_at
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
@@ -112,7 +123,8 @@ def _read(path: Path) -> ForeignSession:
     notes, counter = Notes(path, findings), _MessageCounter()
     sidecar = path.with_name(path.stem + META_SUFFIX)
     if path.suffix == ".jsonl":
-        meta = _meta(sidecar, findings)
+        without = "the key is taken from the file's name, and all messages count"
+        meta = document_beside(sidecar, findings, "sidecar", "sidecar", without)
         created, updated = as_time(meta.get("created_at")), as_time(meta.get("updated_at"))
         first = next((line for line in objects(path, unheard(), _START) if read_message(line.value, unheard())), None)
         if first is None:
@@ -136,18 +148,6 @@ def _read(path: Path) -> ForeignSession:
     entries = _entries(header, lines, counter, meta, updated, notes)
     beside = (sidecar,) if path.suffix == ".jsonl" else ()
     return ForeignSession(header=header, entries=entries, findings=findings, restate=restated, beside=beside)
-
-
-def _meta(path: Path, findings: list[Finding]) -> Object:
-    try:
-        return as_object(document(path))
-    except FileNotFoundError:
-        reason = "the sidecar is missing"
-    except ForeignFormatError as error:
-        reason = error.message
-    message = f"{reason}: the key is taken from the file's name, and all messages count"
-    findings.append(Finding(str(path), None, None, "sidecar", "warning", message))
-    return {}
 
 
 class _MessageCounter:

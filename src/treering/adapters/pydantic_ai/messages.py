@@ -29,8 +29,9 @@ from ...events.content import (
     tool_use,
 )
 from ...events.entries import Message, Usage
-from ...events.json_values import JSON, raw_object
+from ...events.json_values import JSON, json_text, raw_object, same_json
 from ...events.providers.common import image_at, url_of
+from ...formats.values import as_count
 
 Data: TypeAlias = dict[str, JSON]
 """A message, a part or an item of a part's content as JSON."""
@@ -139,18 +140,18 @@ def _shown(part: Data) -> list[Content]:
         if form in ("items", "item"):
             result = [each for each in map(_shown_item, items) if each is not None]
             return [tool_result(call_id, result, is_error=failed)]
-        return [tool_result(call_id, _json(content) if form == "json" else _words(content), is_error=failed)]
+        return [tool_result(call_id, json_text(content) if form == "json" else _words(content), is_error=failed)]
     if kind in ("builtin-tool-call", "builtin-tool-return"):  # which the provider ran: no call that waits for a result
         said = part.get("args", content)
-        return [text(f"[{name}] {said if isinstance(said, str) else _json(said)}")]
+        return [text(f"[{name}] {said if isinstance(said, str) else json_text(said)}")]
     said = part.get("transcript") if kind == "speech" else content
-    return [text(said if isinstance(said, str) else f"[{kind}]" if said is None else _json(said))]
+    return [text(said if isinstance(said, str) else f"[{kind}]" if said is None else json_text(said))]
 
 
 def _shown_item(item: JSON) -> TextPart | ImagePart | None:
     """Return what an item of a part's content says; None for a mark that says nothing."""
     if not isinstance(item, dict):
-        return text(item if isinstance(item, str) else _json(item))
+        return text(item if isinstance(item, str) else json_text(item))
     kind, url, data = item.get("kind"), item.get("url"), item.get("data")
     media = item.get("media_type")
     if kind in _UNSHOWN:
@@ -189,7 +190,7 @@ def _arguments(given: JSON) -> Mapping[str, object]:
 def _rest(part: Data, shown: Sequence[Content]) -> Data:
     """Return what leads from what a message says back to a part."""
     rest = _difference(part, shown)
-    return rest if _same(_whole(rest, iter(shown)), part) else {_WHOLE: part}
+    return rest if same_json(_whole(rest, iter(shown)), part) else {_WHOLE: part}
 
 
 def _difference(part: Data, shown: Sequence[Content]) -> Data:
@@ -209,7 +210,7 @@ def _difference(part: Data, shown: Sequence[Content]) -> Data:
     elif kind == "tool-call" and isinstance(part.get("args"), str):
         form = "text"
     base = _base(shown[0], form)
-    rest: Data = {name: value for name, value in part.items() if name not in base or not _same(base[name], value)}
+    rest: Data = {name: value for name, value in part.items() if name not in base or not same_json(base[name], value)}
     return rest if form is None else rest | {_FORM: form}
 
 
@@ -267,7 +268,7 @@ def _item_rest(item: JSON, shown: Iterator[Content]) -> JSON:
         return None if isinstance(item, str) and item == base else {_WHOLE: item}
     if not isinstance(base, dict) or "kind" not in item or base.keys() - item.keys():
         return {_WHOLE: item}
-    return {name: value for name, value in item.items() if name not in base or not _same(base[name], value)}
+    return {name: value for name, value in item.items() if name not in base or not same_json(base[name], value)}
 
 
 def _whole_item(rest: JSON, shown: Iterator[Content]) -> JSON:
@@ -299,8 +300,8 @@ def _item_base(kind: JSON, shown: Content) -> JSON:
 def _usage(counted: JSON) -> Usage | None:
     if not isinstance(counted, dict):
         return None
-    cached, stored = _count(counted, "cache_read_tokens"), _count(counted, "cache_write_tokens")
-    asked, answered = _count(counted, "input_tokens"), _count(counted, "output_tokens")
+    cached, stored = as_count(counted.get("cache_read_tokens")), as_count(counted.get("cache_write_tokens"))
+    asked, answered = as_count(counted.get("input_tokens")), as_count(counted.get("output_tokens"))
     return Usage(
         input_tokens=max(asked - cached - stored, 0),
         output_tokens=answered,
@@ -309,11 +310,6 @@ def _usage(counted: JSON) -> Usage | None:
         total_tokens=asked + answered,
         cost=_cost(counted.get("cost")),
     )
-
-
-def _count(counted: Data, name: str) -> int:
-    value = counted.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _cost(value: JSON) -> float:
@@ -329,13 +325,4 @@ def _word(value: JSON) -> str | None:
 
 
 def _words(value: JSON) -> str:
-    return value if isinstance(value, str) else "" if value is None else _json(value)
-
-
-def _json(value: JSON) -> str:
-    return msgspec.json.encode(value, order="deterministic").decode()
-
-
-def _same(one: JSON, other: JSON) -> bool:
-    """Return whether two values are equal, with numbers and booleans told apart."""
-    return msgspec.json.encode(one, order="deterministic") == msgspec.json.encode(other, order="deterministic")
+    return value if isinstance(value, str) else "" if value is None else json_text(value)

@@ -29,7 +29,7 @@ from ...events.entries import Custom, CustomEntry, Entry, Message, MessageEntry,
 from ...events.errors import InvalidEntry
 from ...events.json_values import JSON, raw_object
 from ...events.providers.google import from_google
-from ..values import as_object
+from ..values import as_count, as_object
 
 Event: TypeAlias = dict[str, JSON]
 """An event as JSON, with the names of its fields in camel case and without those that have their default."""
@@ -212,18 +212,13 @@ def _part(part: JSON, prefix: str) -> Content:
 def _usage(counted: JSON) -> Usage | None:
     if not isinstance(counted, dict):
         return None
-    prompt, cached = _count(counted, "promptTokenCount"), _count(counted, "cachedContentTokenCount")
+    prompt, cached = as_count(counted.get("promptTokenCount")), as_count(counted.get("cachedContentTokenCount"))
     return Usage(
-        input_tokens=max(prompt + _count(counted, "toolUsePromptTokenCount") - cached, 0),
-        output_tokens=_count(counted, "candidatesTokenCount") + _count(counted, "thoughtsTokenCount"),
+        input_tokens=max(prompt + as_count(counted.get("toolUsePromptTokenCount")) - cached, 0),
+        output_tokens=as_count(counted.get("candidatesTokenCount")) + as_count(counted.get("thoughtsTokenCount")),
         cache_read_tokens=cached,
-        total_tokens=_count(counted, "totalTokenCount"),
+        total_tokens=as_count(counted.get("totalTokenCount")),
     )
-
-
-def _count(counted: Mapping[str, JSON], name: str) -> int:
-    value = counted.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _word(value: JSON) -> str | None:

@@ -28,8 +28,9 @@ from ...events.content import (
     tool_use,
 )
 from ...events.entries import Message, Usage
-from ...events.json_values import JSON, json_object, raw_object
+from ...events.json_values import JSON, json_object, json_text, raw_object, same_json
 from ...events.providers.common import image_at, result_text, url_of
+from ..values import as_count
 
 Data: TypeAlias = dict[str, JSON]
 """A message or a content as JSON."""
@@ -56,14 +57,14 @@ def message_of(data: Mapping[str, object]) -> Message:
     for content in contents:
         part = _part(content)
         parts += [] if part is None else [part]
-        rest.append(None if part is not None and _same(content, _written(part)) else content)
+        rest.append(None if part is not None and same_json(content, _written(part)) else content)
     message = Message(
         role if isinstance(role, str) and role else "assistant",
         tuple(parts),
         usage=_usage([each for each in contents if isinstance(each, dict)]),
     )
     kept: Data = {**decoded, "contents": rest}
-    if _same(kept, _plain(message)):
+    if same_json(kept, _plain(message)):
         return message
     return msgspec.structs.replace(message, raw_metadata=raw_object({KEPT: kept}, "a message"))
 
@@ -109,7 +110,7 @@ def _plain(message: Message) -> Data:
 def _part(content: JSON) -> Content | None:
     """Return the part of a content; None for one that says nothing, such as usage."""
     if not isinstance(content, dict):
-        return text(_json(content))
+        return text(json_text(content))
     kind, words, call_id = content.get("type"), content.get("text"), content.get("call_id")
     address = content.get("uri")
     if kind == "usage":
@@ -125,7 +126,9 @@ def _part(content: JSON) -> Content | None:
     if kind == "function_result" and isinstance(call_id, str) and call_id:
         result = content.get("result")
         return tool_result(
-            call_id, result if isinstance(result, str) else _json(result), is_error=content.get("exception") is not None
+            call_id,
+            result if isinstance(result, str) else json_text(result),
+            is_error=content.get("exception") is not None,
         )
     media = content.get("media_type")
     if kind in ("data", "uri") and isinstance(address, str) and str(media).startswith("image/"):
@@ -133,7 +136,7 @@ def _part(content: JSON) -> Content | None:
     if kind == "data" or isinstance(address, str):
         return text(f"[{media or kind}]" if kind == "data" else f"[{address}]")
     said = content.get("message", words)
-    return text(said if isinstance(said, str) else _json({name: value for name, value in content.items() if value}))
+    return text(said if isinstance(said, str) else json_text({name: value for name, value in content.items() if value}))
 
 
 def _input(arguments: JSON) -> Raw:
@@ -152,21 +155,16 @@ def _usage(contents: Sequence[Data]) -> Usage | None:
     for content in contents:
         counted = content.get("usage_details")
         if content.get("type") == "usage" and isinstance(counted, dict):
-            cached = _count(counted, "cache_read_input_token_count")
+            cached = as_count(counted.get("cache_read_input_token_count"))
             usage = Usage(
-                input_tokens=max(_count(counted, "input_token_count") - cached, 0),
-                output_tokens=_count(counted, "output_token_count"),
+                input_tokens=max(as_count(counted.get("input_token_count")) - cached, 0),
+                output_tokens=as_count(counted.get("output_token_count")),
                 cache_read_tokens=cached,
-                cache_write_tokens=_count(counted, "cache_creation_input_token_count"),
-                total_tokens=_count(counted, "total_token_count"),
+                cache_write_tokens=as_count(counted.get("cache_creation_input_token_count")),
+                total_tokens=as_count(counted.get("total_token_count")),
             )
             total = usage if total is None else total + usage
     return total
-
-
-def _count(counted: Data, name: str) -> int:
-    value = counted.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 # -- a part as a content
@@ -194,12 +192,3 @@ def _written(part: Content) -> Data:
             kind = "uri" if shown.source.type == "url" else "data"
             return {"type": kind, "uri": url_of(part), "media_type": shown.source.media_type, **_BARE}
     raise AssertionError(part)
-
-
-def _json(value: JSON) -> str:
-    return msgspec.json.encode(value, order="deterministic").decode()
-
-
-def _same(one: JSON, other: JSON) -> bool:
-    """Return whether two values are equal, with numbers and booleans told apart."""
-    return msgspec.json.encode(one, order="deterministic") == msgspec.json.encode(other, order="deterministic")

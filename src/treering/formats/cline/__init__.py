@@ -30,7 +30,7 @@ from ...events.findings import Finding
 from ...events.json_values import JSON
 from ..base import ForeignSession, Format
 from ..chain import Chain, Names
-from ..json_lines import Notes, beginning, document, first_object
+from ..json_lines import Notes, beginning, document, document_beside, first_object
 from ..opening import modified_at
 from ..values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, as_words
 from .messages import NAME, read_message
@@ -110,14 +110,7 @@ def _read(path: Path) -> ForeignSession:
 
 def _beside(path: Path, findings: list[Finding]) -> Object:
     """Read a document that tells about the messages."""
-    try:
-        return as_object(document(path))
-    except FileNotFoundError:
-        reason = "the document is missing"
-    except ForeignFormatError as error:
-        reason = error.message
-    findings.append(Finding(str(path), None, None, "beside", "warning", f"{reason}: what it tells is left out"))
-    return {}
+    return document_beside(path, findings, "beside", "document", "what it tells is left out")
 
 
 def _caller(path: Path, messages: Sequence[JSON]) -> str | None:

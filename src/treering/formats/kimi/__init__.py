@@ -20,7 +20,7 @@ from ...events.errors import ForeignFormatError, UnsupportedVersion, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import derived_id
-from ..json_lines import Notes, beginning, decoded, document, objects, unheard
+from ..json_lines import Notes, beginning, decoded, document_beside, objects, unheard
 from ..opening import modified_at
 from ..values import Object, as_object, as_text, as_time
 from .wire import NAME, Wire
@@ -102,7 +102,10 @@ def _session(path: Path, begun: datetime | None, cwd: str) -> ForeignSession:
     agent, folder = path.parent.name, path.parent.parent.parent
     findings: list[Finding] = []
     in_session = path.parent.parent.name == "agents"
-    state = _state(folder / _STATE, findings) if in_session else {}
+    state: Object = {}
+    if in_session:
+        without = "the session has the name of its folder and no title"
+        state = document_beside(folder / _STATE, findings, "state", "session's state", without)
     session = as_text(state.get("id")) or (folder.name if in_session else agent)
     title = as_text(state.get("title")) if state.get("titleKind") != _REPLACEABLE else ""
     is_main = agent == _MAIN or not in_session
@@ -119,18 +122,6 @@ def _session(path: Path, begun: datetime | None, cwd: str) -> ForeignSession:
     notes = Notes(path, findings)
     entries = Wire(header, notes).entries(objects(path, notes, _START))
     return ForeignSession(header=header, entries=entries, findings=findings)
-
-
-def _state(path: Path, findings: list[Finding]) -> Object:
-    try:
-        return as_object(document(path))
-    except FileNotFoundError:
-        reason = "the session's state is missing"
-    except ForeignFormatError as error:
-        reason = error.message
-    message = f"{reason}: the session has the name of its folder and no title"
-    findings.append(Finding(str(path), None, None, "state", "warning", message))
-    return {}
 
 
 class _Started(NamedTuple):

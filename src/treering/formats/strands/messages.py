@@ -30,8 +30,9 @@ from ...events.content import (
     tool_use,
 )
 from ...events.entries import Message, MessageEntry, Usage
-from ...events.json_values import JSON, raw_object
+from ...events.json_values import JSON, json_text, raw_object, same_json
 from ...events.providers.common import rendered
+from ..values import as_count
 
 Data: TypeAlias = dict[str, JSON]
 """A record, a message or a block as JSON, in which bytes are as the framework writes them."""
@@ -68,9 +69,9 @@ def message_of(record: Data) -> Message:
     rest: list[JSON] = []
     for block in blocks:
         part = _part(block)
-        rest.append(None if part is not None and _same(_written(part), block) else block)
+        rest.append(None if part is not None and same_json(_written(part), block) else block)
     kept: Data = {**record, "message": {**said, "content": rest}}
-    if record.get("redact_message") is not None or not _same(_record(message, kept), record):
+    if record.get("redact_message") is not None or not same_json(_record(message, kept), record):
         kept = {"whole": record}
     return msgspec.structs.replace(message, raw_metadata=raw_object({KEPT: kept}, "a message"))
 
@@ -184,7 +185,7 @@ def _media(block: Data) -> TextPart | ImagePart:
     if isinstance(said, str):
         return text(said)
     if "json" in block:
-        return text(_json(block["json"]))
+        return text(json_text(block["json"]))
     source = shown.get("source") if isinstance(shown, dict) else None
     encoded = source.get("bytes") if isinstance(source, dict) else None
     if isinstance(shown, dict) and isinstance(encoded, dict) and isinstance(data := encoded.get("data"), str):
@@ -202,19 +203,14 @@ def _media(block: Data) -> TextPart | ImagePart:
 def _usage(counted: JSON) -> Usage | None:
     if not isinstance(counted, dict):
         return None
-    cached, stored = _count(counted, "cacheReadInputTokens"), _count(counted, "cacheWriteInputTokens")
+    cached, stored = as_count(counted.get("cacheReadInputTokens")), as_count(counted.get("cacheWriteInputTokens"))
     return Usage(
-        input_tokens=_count(counted, "inputTokens"),
-        output_tokens=_count(counted, "outputTokens"),
+        input_tokens=as_count(counted.get("inputTokens")),
+        output_tokens=as_count(counted.get("outputTokens")),
         cache_read_tokens=cached,
         cache_write_tokens=stored,
-        total_tokens=_count(counted, "totalTokens"),
+        total_tokens=as_count(counted.get("totalTokens")),
     )
-
-
-def _count(counted: Data, name: str) -> int:
-    value = counted.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 # -- a part as a block
@@ -240,12 +236,3 @@ def _written(part: Content) -> Data:
             return {"image": {"format": seen.source.media_type.removeprefix("image/"), "source": {"bytes": data}}}
         case _:
             return {"text": plain_text((part,)) or "[image]"}
-
-
-def _json(value: JSON) -> str:
-    return msgspec.json.encode(value, order="deterministic").decode()
-
-
-def _same(one: JSON, other: JSON) -> bool:
-    """Return whether two values are equal, with numbers and booleans told apart."""
-    return msgspec.json.encode(one, order="deterministic") == msgspec.json.encode(other, order="deterministic")
