@@ -24,7 +24,7 @@ from ...events.findings import Finding
 from ...events.json_values import JSON, raw_object
 from ..base import ForeignSession
 from ..chain import derived_id
-from ..databases import Database, DatabaseFormat, Row, Tables
+from ..databases import Database, DatabaseFormat, Row, Tables, has_tables
 from ..json_lines import Notes, decoded, unheard
 from ..values import Object, as_object, as_time
 from .events import Event, named, payload_of
@@ -47,8 +47,7 @@ class AdkFormat(DatabaseFormat):
 
     def has_sessions(self, tables: Tables) -> bool:
         """Return whether a database has the tables of the kit, of whatever version."""
-        events = tables.get("events", frozenset())
-        return tables.get("sessions", frozenset()) >= _SESSIONS and events >= _EVENTS
+        return has_tables(tables, {"sessions": _SESSIONS, "events": _EVENTS})
 
     def sessions(self, database: Database) -> Iterator[ForeignSession]:
         """Yield what apps and users have in common, and then the sessions; see `DatabaseFormat.sessions`.

@@ -15,7 +15,7 @@ from ...events.entries import NATIVE_VERSION, Entry, Header
 from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import is_derived
-from ..databases import Database, DatabaseFormat, Tables
+from ..databases import Database, DatabaseFormat, Tables, has_tables
 from ..json_lines import Notes
 from ..opening import modified_at
 from .threads import NAME, ThreadReading
@@ -34,8 +34,7 @@ class LanggraphFormat(DatabaseFormat):
 
     def has_sessions(self, tables: Tables) -> bool:
         """Return whether a database has the tables of a saver."""
-        checkpoints, writes = (tables.get(name, frozenset()) for name in ("checkpoints", "writes"))
-        return checkpoints >= _CHECKPOINTS and writes >= _WRITES
+        return has_tables(tables, {"checkpoints": _CHECKPOINTS, "writes": _WRITES})
 
     def sessions(self, database: Database) -> Iterator[ForeignSession]:
         """Yield the threads of a database; see `DatabaseFormat.sessions`."""
