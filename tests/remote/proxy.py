@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Self
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
@@ -32,7 +33,7 @@ class CuttingProxy:
         self.fates: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[CuttingProxy]:
+    async def running(self) -> AsyncIterator[Self]:
         """Take connections as long as the block runs."""
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
         port = listener.extra(SocketAttribute.local_port)
@@ -66,6 +67,30 @@ class CuttingProxy:
             await client.send(reply[: len(reply) // 2])
         elif fate == "answered":
             await client.send(reply)
+
+
+class HoldingProxy(CuttingProxy):
+    """Hands replies on only when they are whole, those that are streams included.
+
+    Attributes:
+        preferred: The header `Prefer` of each stream that was asked for.
+    """
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        super().__init__(address)
+        self.preferred: list[str | None] = []
+
+    def _fate(self, request: bytes) -> str:
+        return "answered"
+
+    async def _pass_on(self, client: SocketStream, request: bytes, fate: str) -> None:
+        line, *fields = request.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+        if "/events" in line:
+            headers = dict(each.lower().split(": ", 1) for each in fields)
+            self.preferred.append(headers.get("prefer"))
+        async with await anyio.connect_tcp(*self._address) as server:
+            await server.send(request)
+            await client.send(await message_of(server))
 
 
 async def message_of(stream: SocketStream) -> bytes:

@@ -9,13 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import SocketStream
-from tests.remote.proxy import FATES, CuttingProxy, message_of
+from tests.remote.proxy import FATES, CuttingProxy, HoldingProxy, message_of
 from tests.server.conftest import Client
 
 from treering import SessionHost
 from treering.entries import Label, Message, MessageEntry
 from treering.errors import AppendInDoubt, SessionExists, SessionNotFound
-from treering.remote import RemoteHost
+from treering.remote import RemoteHost, connection
 
 ROUNDS = 2
 TASKS = 4
@@ -128,6 +128,27 @@ async def test_a_subscription_goes_on_where_its_stream_was_cut(local: SessionHos
                     while entries.cursor.seq < len(ids):
                         entry = await anext(entries)
                         assert entry.id == ids[entries.cursor.seq - 1]  # type: ignore[union-attr]
+
+
+async def test_streams_end_soon_where_something_hands_on_only_whole_replies(
+    local: SessionHost, server: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "OPENED_FOR_S", 0.2)
+    monkeypatch.setattr(connection, "WHOLE_AFTER_S", 1)
+    proxy, direct = HoldingProxy(server.address), "/v1/sessions/main/events"
+    own = await local.create("main")
+    ids = [await own.append_message("user", "before")]
+    async with proxy.running(), RemoteHost(proxy.url) as remote:
+        session = await remote.load("main", read_only=True)
+        async with session.subscribe() as entries:
+            assert (await anext(entries)).id == ids[-1]  # type: ignore[union-attr]
+            while len(proxy.preferred) < 4:
+                ids.append(await own.append_message("user", "meanwhile"))
+                assert (await anext(entries)).id == ids[-1]  # type: ignore[union-attr]
+        assert proxy.preferred == [None, None, "wait=1", "wait=1"]
+    told = await server.events(direct, headers={"prefer": "respond-async, wait=1"})
+    assert [event.event for event in told] == ["entry"] * len(ids) + ["bye"]
+    assert told[-1].data == {"reason": "rotate", "reconnect": True, "retry_ms": 0}
 
 
 class ClosingProxy(CuttingProxy):

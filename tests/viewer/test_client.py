@@ -10,6 +10,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 from playwright.async_api import Page
+from tests.remote.proxy import HoldingProxy
 
 from treering import Entry, Header, MessageEntry, Session, SessionHost, Snapshot, Usage, plain_text
 from treering.projections.usage import UsageProjection
@@ -263,3 +264,19 @@ async def test_a_stream_goes_on_after_a_restart_and_says_how_it_does(
         )
         assert reply == ["Problem", 404, "SessionNotFound", False]
         allowed.append("404")
+
+
+async def test_streams_end_soon_where_something_hands_on_only_whole_replies(
+    host: SessionHost, serving: Serving, page: Page, allowed: list[str]
+) -> None:
+    allowed += [CUT]  # streams of which nothing came are given up
+    session = await host.create("one")
+    await session.append_message("user", "before")
+    async with serving(host) as site, HoldingProxy(("127.0.0.1", site.port)).running() as proxy:
+        await open_client(page, f"{proxy.url}/", opening=200, whole=1000)
+        await page.evaluate(FOLLOW, "one")
+        for seq in (1, 2, 3):
+            await until(page, "([count]) => failed !== null || seen.length >= count", [seq])
+            await session.append_message("user", "meanwhile")
+        assert await page.evaluate("[seen.slice(0, 3), failed]") == [[["entry", seq] for seq in (1, 2, 3)], None]
+        assert proxy.preferred[:5] == [None, None, "wait=1", "wait=1", "wait=1"]

@@ -41,6 +41,12 @@ CONNECT_FOR_S = 10.0
 ANSWER_FOR_S = 60.0
 """The seconds to wait for the next byte of an answer."""
 
+OPENED_FOR_S = 10.0
+"""The seconds to wait for the first byte of a stream, which a server sends at once."""
+
+WHOLE_AFTER_S = 2
+"""The seconds after which streams are asked to end, where something hands replies on only when they are whole."""
+
 SILENCE_FOR_S = 45.0
 """The seconds after which a stream that sends nothing, not even a comment, counts as cut off."""
 
@@ -97,6 +103,8 @@ class Connection:
         self._token = token
         self._retry_for_s = retry_for_s
         self._client: httpx2.AsyncClient | None = None
+        self._silent = 0  # how many streams in a row brought nothing, not even a refusal
+        self._holds_back = False  # whether something between here and the server hands on whole replies alone
 
     @property
     def _http(self) -> httpx2.AsyncClient:
@@ -264,19 +272,35 @@ class Connection:
             await anyio.sleep(pause_s)
 
     async def _events(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Event]:
-        async with self._http.stream("GET", path, params=query, headers={"accept": "text/event-stream"}) as reply:
-            if not reply.is_success:
-                await reply.aread()
-                raise error_of_reply(reply)
-            events = Events()
+        self._holds_back = self._holds_back or self._silent > 1
+        headers, opened_s = {"accept": "text/event-stream"}, OPENED_FOR_S
+        if self._holds_back:
+            headers["prefer"] = f"wait={WHOLE_AFTER_S}"
+            opened_s += WHOLE_AFTER_S
+        request = self._http.build_request("GET", path, params=query, headers=headers)
+        asked_at, is_heard = anyio.current_time(), False
+        try:
+            with anyio.fail_after(opened_s):
+                reply = await self._http.send(request, stream=True)
             async with _pieces_of(reply) as pieces:
+                if not reply.is_success:
+                    await reply.aread()
+                    raise error_of_reply(reply)
+                events = Events()
                 while True:
-                    with anyio.fail_after(SILENCE_FOR_S):
+                    with anyio.fail_after(SILENCE_FOR_S if is_heard else opened_s):
                         piece = await anext(pieces, None)
                     if piece is None:
                         return
+                    if not is_heard:
+                        is_heard, self._silent = True, 0
+                        if anyio.current_time() - asked_at < WHOLE_AFTER_S / 2:
+                            self._holds_back = False
                     for event in events.take(piece):
                         yield event
+        except TimeoutError:
+            self._silent += not is_heard
+            raise
 
 
 @asynccontextmanager

@@ -2,12 +2,15 @@
 
 A stream awaits each send, and has no queue. A reader that accepts nothing for a while is dropped; it resumes by the id
 of the last event that it has. A stream ends with `bye` when the server stops, when it has been open for long, and when
-its reader's token expires or is revoked.
+its reader's token expires or is revoked. A reader behind a proxy that hands a reply on only when it is whole asks by
+`Prefer: wait=SECONDS` (RFC 7240) for a stream that ends so soon, and opens the next one at once.
 """
 
 from __future__ import annotations
 
+import math
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -35,6 +38,7 @@ HEADERS = {
 _BEGINNING = b": ok\nretry: 2000\n\n"
 _ALIVE = b": alive\n\n"
 _SPREAD = 0.1
+_WAIT = re.compile(rb"(?:^|[,;\s])wait=([1-9]\d{0,5})(?:$|[,;\s])", re.IGNORECASE)
 
 Push: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole events, and returns when the connection has taken them."""
@@ -54,6 +58,12 @@ GONE = Bye("deleted", reconnect=False, retry_ms=0)
 
 def _bye(bye: Bye) -> bytes:
     return block("bye", encode(bye))
+
+
+def preferred_s(prefer: bytes) -> float:
+    """Return for how many seconds a reader wants a stream, by its header `Prefer`; infinity if it does not say."""
+    found = _WAIT.search(prefer)
+    return math.inf if found is None else float(found[1])
 
 
 class Slow(Exception):
@@ -91,8 +101,13 @@ class EventStream:
         self._send: Send
         self._tasks: TaskGroup
 
-    async def run(self, send: Send, receive: Receive) -> None:
+    async def run(self, send: Send, receive: Receive, for_s: float = math.inf) -> None:
         """Send events until the reader leaves, the server stops, or nothing more can follow.
+
+        Args:
+            send: Sends parts of the reply.
+            receive: Says that the reader has left.
+            for_s: Seconds after which the reader wants to open the next stream.
 
         Raises:
             Slow: The reader accepted nothing for `send_for_s`.
@@ -101,7 +116,7 @@ class EventStream:
         async with anyio.create_task_group() as self._tasks:
             await self._push(_BEGINNING)
             self._tasks.start_soon(self._until_gone, receive)
-            self._tasks.start_soon(self._watch)
+            self._tasks.start_soon(self._watch, for_s)
             self._ending = await self._events(self._push)
             self._tasks.cancel_scope.cancel()
         if self._is_slow:
@@ -142,13 +157,14 @@ class EventStream:
             pass
         self._tasks.cancel_scope.cancel()
 
-    async def _watch(self) -> None:
+    async def _watch(self, for_s: float) -> None:
         """Say that the stream lives, and end it when its reader accepts nothing, is no longer known, or must change.
 
         Whether the reader is known is looked at again and again, since other processes revoke tokens.
         """
         service, limits = self._service, self._service.limits
-        ends_at = time.monotonic() + limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)
+        kept_s = limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)
+        ends_at = time.monotonic() + min(kept_s, for_s)
         known_until = 0.0
         while True:
             now = time.monotonic()
@@ -158,7 +174,7 @@ class EventStream:
                     return self._end(Bye("revoked" if left_s > 0 else "expired", reconnect=False, retry_ms=0))
                 known_until = now + min(left_s, limits.known_every_s)
             if now >= ends_at:
-                return self._end(Bye("rotate", reconnect=True, retry_ms=2000))
+                return self._end(Bye("rotate", reconnect=True, retry_ms=2000 if kept_s < for_s else 0))
             if self._sending_since is None:
                 due = self._sent_at + limits.alive_after_s
                 if now >= due:

@@ -33,7 +33,7 @@ from ..events.problem import MEDIA_TYPE
 from ..events.telemetry import failure_of, informed, logger
 from .assets import POLICY as VIEWER_POLICY
 from .cluster.peers import MOVED, REFUSED, NotProven
-from .event_stream import HEADERS, EventStream, Slow
+from .event_stream import HEADERS, EventStream, Slow, preferred_s
 from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .http.connections import WHOLE_REPLY, lines_of
@@ -64,7 +64,7 @@ _EVERY_REPLY = (
 )
 _EVERY_PAGE = ((b"content-security-policy", VIEWER_POLICY.encode()), *_EVERY_REPLY[1:])
 _ALLOWED = (
-    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id, "
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, X-Request-Id, "
     "Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 _NOTHING = Nothing()
@@ -360,7 +360,7 @@ class Exchange:
             if self._scope["method"] == "HEAD":
                 await self._send({"type": "http.response.body", "body": b""})
             else:
-                await stream.run(self._send, self._receive)
+                await stream.run(self._send, self._receive, preferred_s(self._incoming.headers.get(b"prefer", b"")))
         finally:
             self._service.metrics.streams.dec()
             self._service.release_stream(caller)

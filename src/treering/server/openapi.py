@@ -158,6 +158,7 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
         ("If-Match", route.conditional, None),
         ("If-None-Match", route.tagged, None),
         ("Last-Event-ID", route.streams, None),
+        ("Prefer", route.streams, None),
     ):
         if is_taken:
             schema = {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}

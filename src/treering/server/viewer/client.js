@@ -27,8 +27,19 @@
  * @property {Error|null} error Why it waits, or was closed.
  */
 
-/** How long streams wait, in milliseconds. A server breaks its silence each 15 s. */
-const TIMING = { opening: 10_000, silence: 45_000, suspect: 20_000, first: 1_000, most: 30_000, steady: 10_000 };
+/**
+ * How long streams wait, in milliseconds. A server breaks its silence each 15 s. Where something hands replies on only
+ * when they are whole, streams are asked for that end after `whole`, which are full seconds.
+ */
+const TIMING = {
+  opening: 10_000,
+  silence: 45_000,
+  suspect: 20_000,
+  first: 1_000,
+  most: 30_000,
+  steady: 10_000,
+  whole: 2_000,
+};
 
 const TRIES = 5;
 const REQUEST_MS = 60_000;
@@ -119,6 +130,8 @@ export class Server {
     this.offset = 0;
     this.token = token;
     this._isExact = false;
+    /** Whether something between here and the server hands replies on only when they are whole. */
+    this._isHeldBack = false;
     /** @type {Set<Line>} */
     this._lines = new Set();
     /** @type {Set<(state: StreamState) => void>} */
@@ -355,6 +368,8 @@ class Line {
     /** @type {AbortController|null} */
     this._connection = null;
     this._isGivenUp = false;
+    this._silent = 0; // how often in a row nothing came of a stream
+    this._askedAt = 0;
     this._wake = () => {};
     /** @type {StreamState} */
     this.state = { state: "connecting", since: Date.now(), heard: 0, error: null };
@@ -433,8 +448,11 @@ class Line {
     /** @type {Record<string, string>} */
     const headers = { accept: "text/event-stream" };
     if (lastId !== undefined) headers["last-event-id"] = lastId;
+    if (this._silent > 1) this._server._isHeldBack = true;
+    if (this._server._isHeldBack) headers.prefer = `wait=${this._server.timing.whole / 1000}`;
     if (body !== undefined) headers["content-type"] = "application/json";
     const options = { method: verb, headers, body: body === undefined ? undefined : JSON.stringify(body) };
+    this._askedAt = Date.now();
     const reply = await this._bounded(this._server._ask(path, query, options, signal), "opening");
     if (!reply.ok) throw new Problem(reply.status, documentOf(reply, await reply.text()), reply.headers);
     const type = reply.headers.get("content-type") ?? "nothing";
@@ -453,6 +471,7 @@ class Line {
       const { done, value } = await this._bounded(reader.read(), wait);
       if (done) return; // a block without its empty line is not an event
       this.state.heard = Date.now();
+      if (wait === "opening") this._begun();
       const blocks = (rest + decoder.decode(value, { stream: true })).split("\n\n");
       rest = /** @type {string} */ (blocks.pop());
       for (const block of blocks) {
@@ -462,15 +481,25 @@ class Line {
     }
   }
 
+  /** Note that the first bytes came; if they came before the reply was whole, nothing holds replies back. */
+  _begun() {
+    this._silent = 0;
+    if (!this._ends && Date.now() - this._askedAt < this._server.timing.whole / 2) this._server._isHeldBack = false;
+  }
+
   /**
    * Wait for something no longer than the bound of that name allows; then give up the connection.
    * @template T @param {Promise<T>} promise @param {"opening"|"silence"} bound @returns {Promise<T>}
    */
   async _bounded(promise, bound) {
-    const ms = this._server.timing[bound];
+    const { timing, _isHeldBack } = this._server;
+    const ms = timing[bound] + (_isHeldBack ? timing.whole : 0);
     const late = new Offline(`nothing came for ${ms / 1000} s`);
     const connection = /** @type {AbortController} */ (this._connection);
-    const timer = setTimeout(() => connection.abort(late), ms);
+    const timer = setTimeout(() => {
+      if (bound === "opening") this._silent += 1;
+      connection.abort(late);
+    }, ms);
     try {
       return await promise;
     } catch (error) {
