@@ -59,7 +59,9 @@ def graph_of(saver: BaseCheckpointSaver[Any]) -> Any:  # noqa: ANN401  # a compi
         return {"messages": [answer], "odd": {1: {"x"}, "at": datetime(2026, 5, 1, tzinfo=UTC)}}
 
     def find(state: State) -> State:
-        (call,) = state["messages"][-1].tool_calls
+        asking = state["messages"][-1]
+        assert isinstance(asking, AIMessage)
+        (call,) = asking.tool_calls
         return {"messages": [ToolMessage("in Basel", tool_call_id=call["id"])], "seen": [b"\x00\xff", ("a", 1), None]}
 
     def look(state: State) -> State:

@@ -50,7 +50,7 @@ Pruning: TypeAlias = Literal["keep_latest", "delete"]
 """What is left of a thread: its latest checkpoints, or nothing."""
 
 
-class TreeringSaver(BaseCheckpointSaver[int | str]):
+class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which its variable takes one of
     """A checkpointer whose threads are sessions.
 
     Both faces may be used at once, from any loop and any thread; the blocking one not from the event loop of a host
