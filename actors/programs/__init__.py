@@ -1,4 +1,4 @@
 """Sessions that other programs keep on this machine, followed as they write them; nothing of theirs is changed.
 
-`sessions` finds their files and shows how each session begins and ends, `watching` tells which files changed.
+`sessions` follows them and shows how each begins and ends, `files` finds what they are in.
 """

@@ -41,17 +41,11 @@ class Home(NamedTuple):
 
     Attributes:
         folder: Where the program keeps its files.
-        real: The same without links, as some systems name what changed.
         format: The format of its files.
     """
 
     folder: Path
-    real: Path
     format: Format
-
-    def named(self, path: Path) -> Path:
-        """Return a path below the folder as the folder is named here."""
-        return self.folder / path.relative_to(self.real) if self.real in path.parents else path
 
 
 class Looked(NamedTuple):
@@ -75,7 +69,7 @@ class Looked(NamedTuple):
 def homes_of(environ: Mapping[str, str], programs: Sequence[str]) -> list[Home]:
     """Return the folders of all programs, or of these."""
     found = ((each.folder(environ), each) for each in formats() if not programs or each.name in programs)
-    return [Home(folder, folder.resolve(), each) for folder, each in found if folder is not None]
+    return [Home(folder, each) for folder, each in found if folder is not None]
 
 
 class Search:
@@ -87,22 +81,20 @@ class Search:
     Attributes:
         files: The files that may hold sessions.
         unreadable: The folders that cannot be listed, and why.
-        folders: Where changes are told, those with the latest changes first, and then where folders that are missing
-            may appear.
+        watched: Whose changes are to be told: what is in the folders, those with the latest changes first, and then
+            what would lead to the folders that are missing.
     """
 
     def __init__(self, homes: Iterable[Home]) -> None:
         self.files: dict[Path, SessionFile] = {}
         self.unreadable: dict[str, str] = {}
-        self._folders: dict[str, int] = {}
+        self._latest_ns: dict[str, int] = {}
         for home in homes:
-            if home.folder.is_dir():
+            if os.path.isdir(home.folder):
                 self._search(home)
             else:
-                above = next((each for each in home.folder.parents if each.is_dir()), None)
-                if above is not None:
-                    self._folders.setdefault(str(above), 0)
-        self.folders = sorted(self._folders, key=lambda each: self._folders[each], reverse=True)
+                self._latest_ns[str(_topmost_missing(home.folder))] = 0
+        self.watched = sorted(self._latest_ns, key=lambda each: self._latest_ns[each], reverse=True)
 
     def _search(self, home: Home) -> None:
         pending = [home.folder]
@@ -124,7 +116,7 @@ class Search:
                 elif (file := look_up(home, path)) is not None:
                     self.files[path] = file
                     latest_ns = max(latest_ns, file.changed_ns)
-            self._folders[str(folder)] = latest_ns
+            self._latest_ns[f"{folder}/"] = latest_ns
 
 
 def look_up(home: Home, path: Path) -> SessionFile | None:
@@ -163,6 +155,13 @@ def _looked(file: SessionFile, since: datetime | None) -> Looked:
     if error is not None and not os.path.lexists(file.path):
         error, is_gone = None, True
     return Looked(file, sessions, error, is_gone, time.monotonic() - started)
+
+
+def _topmost_missing(folder: Path) -> Path:
+    missing = folder
+    while not os.path.isdir(missing.parent):
+        missing = missing.parent
+    return missing
 
 
 def _contents(folder: Path) -> Iterator[tuple[Path, bool]]:

@@ -72,9 +72,10 @@ class ProgramMirror:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._follow_whole)
             tasks.start_soon(self._stir)
-            while True:
-                for change in await self._sessions.receive_many():
-                    await self._show(change)
+            with self._sessions as sessions:
+                while True:
+                    for change in await sessions.receive_many():
+                        await self._show(change)
 
     # -- what is shown
 

@@ -1,20 +1,22 @@
 """The sessions of the programs of this machine, live: a row for each, made from how it begins and ends.
 
-Whoever follows them calls `ProgramSessions.receive_many` again and again: what was changed last comes first, then what
-changes. It runs no task of its own, and holds a bounded number of rows.
+Whoever follows them enters `ProgramSessions` and calls `receive_many` again and again: what was changed last comes
+first, then what changes. It runs no task of its own, and holds a bounded number of rows. Notifications say which files
+to look at; now and then all folders are searched, for what was not told.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from anyio import current_time
 from msgspec import Struct
 
+from ...events.disk.notices import Place, here
 from ...events.entries import EPOCH
 from ...events.errors import TreeringError
 from ...events.index import LogIndex
@@ -24,10 +26,15 @@ from ...formats.glances import Glance
 from ...projections.session_state import SessionState, Word, needed, state_of
 from ...projections.summary import project_of, title_of
 from .files import Home, Looked, Search, SessionFile, homes_of, look_at, look_up
-from .watching import FolderWatch
 
 SESSIONS_MAX = 1000
 """How many sessions are held, those that changed last."""
+
+SEARCHES_EVERY_S = 60.0
+"""After how many seconds all folders are searched, in case that a notification was lost."""
+
+POLLS_EVERY_S = 2.0
+"""After how many seconds all folders are searched where not all changes are told."""
 
 BUSY_FOR_S = 600.0
 """For how many seconds after its last words a program that was at work is taken to be at it still."""
@@ -94,7 +101,7 @@ class ProgramChange(Struct, frozen=True):
 
 
 class ProgramSessions:
-    """The sessions of the programs of this machine.
+    """The sessions of the programs of this machine, followed as long as it is entered, which may be repeated.
 
     Args:
         environ: The environment, which says where the programs keep their files.
@@ -120,7 +127,10 @@ class ProgramSessions:
         self._sessions_max = sessions_max
         self._offload = offload or ThreadOffload()
         self._homes: list[Home] | None = None
-        self._watch = FolderWatch()
+        self._entered = ExitStack()
+        self._place: Place | None = None
+        self._changed: set[str] = set()  # the paths that were told and not yet looked up
+        self._search_at = self._search_from = 0.0  # when all folders are searched, and from when on they may be
         self._files: dict[Path, SessionFile] = {}
         self._due: dict[Path, float] = {}  # the files to look at, and from when on
         self._not_before: dict[Path, float] = {}
@@ -129,7 +139,17 @@ class ProgramSessions:
         self._first: set[Path] | None = None  # those of the first search that have not been looked at
         self._is_told = False
         self._unreadable: set[str] = set()
-        self._is_stale = True
+
+    def __enter__(self) -> Self:
+        """Begin to follow them, in a running event loop."""
+        self._place = self._entered.enter_context(here().place())
+        self._search_at = 0.0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Follow them no more."""
+        self._place = None
+        self._entered.close()
 
     @property
     def is_complete(self) -> bool:
@@ -145,9 +165,11 @@ class ProgramSessions:
         Raises:
             ForeignFormatError: The package that adds a format cannot be used.
         """
+        if self._place is None:
+            raise RuntimeError("the sessions of programs are followed inside a `with` block")
         while True:
-            if self._is_stale:
-                await self._search()
+            if current_time() >= self._search_at:
+                await self._search(self._place)
                 if self._first is not None and not self._files and not self._is_told:
                     self._is_told = True
                     return []
@@ -158,22 +180,23 @@ class ProgramSessions:
                 if changes or self.is_complete != was_complete:
                     return changes
                 continue
-            soonest = min(self._due.values(), default=math.inf)
-            changed = await self._watch.changes(max(0.0, soonest - current_time()))
-            if changed is None:
-                self._is_stale = True
-            elif changed:
-                await self._note(changed)
+            if not self._changed:
+                told = await self._place.wait(min([self._search_at, *self._due.values()]) - current_time())
+                if told is None:
+                    self._search_at = self._search_from
+                else:
+                    self._changed = told
+            if self._changed:
+                await self._note()
 
     # -- what there is to look at
 
-    async def _search(self) -> None:
+    async def _search(self, place: Place) -> None:
+        begun = current_time()
         if self._homes is None:
             self._homes = await self._offload(homes_of, self._environ, self._programs)
-        homes = self._homes
-        found = await self._offload(Search, homes)
-        while self._watch.watch(found.folders):  # what changed before that was not told
-            found = await self._offload(Search, homes)
+        found = await self._offload(Search, self._homes)
+        place.watch(found.watched)
         for path in found.unreadable.keys() - self._unreadable:
             logger().warning("folder_unreadable", path=path, why=found.unreadable[path])
         self._unreadable = {*found.unreadable}
@@ -186,7 +209,9 @@ class ProgramSessions:
         if is_first:
             self._first = set(marked)
         self._mark([*marked, *gone])
-        self._is_stale = False
+        now = current_time()
+        self._search_from = now + (now - begun)  # it takes at most half of the time
+        self._search_at = max(now + (SEARCHES_EVERY_S if place.is_told else POLLS_EVERY_S), self._search_from)
 
     def _is_known(self, path: Path, file: SessionFile) -> bool:
         known = self._files.get(path)
@@ -196,10 +221,11 @@ class ProgramSessions:
         for path in paths:
             self._due.setdefault(path, self._not_before.get(path, 0.0))
 
-    async def _note(self, changed: set[str]) -> None:
-        """Note which files are to be looked at, of paths that changed."""
+    async def _note(self) -> None:
+        """Note which files are to be looked at, of the paths that changed."""
         assert self._homes is not None
-        files, is_new = await self._offload(_affected, self._homes, changed, self._files)
+        files, is_new = await self._offload(_affected, self._homes, self._changed, self._files)
+        self._changed = set()  # only now: a call that was cancelled is repeated
         for path, file in files.items():
             if file is None:
                 if self._files.pop(path, None) is not None:
@@ -207,7 +233,8 @@ class ProgramSessions:
             elif not self._is_known(path, file):
                 self._files[path] = file
                 self._mark([path])
-        self._is_stale = self._is_stale or is_new
+        if is_new:
+            self._search_at = self._search_from
 
     def _ripe(self) -> list[Path]:
         now = current_time()
@@ -218,7 +245,7 @@ class ProgramSessions:
     async def _look_at(self, paths: Sequence[Path]) -> list[ProgramChange]:
         there = [(file, self._seen_until.get(path)) for path in paths if (file := self._files.get(path)) is not None]
         results = await self._offload(look_at, there)
-        for path in paths:  # only now: a call that was cancelled is repeated
+        for path in paths:  # only now, as above
             del self._due[path]
         if self._first:
             self._first.difference_update(paths)
@@ -290,11 +317,10 @@ def _affected(
     is_new = False
     for path in map(Path, changed):
         for home in homes:
-            own = home.named(path)
             if path == home.folder or path in home.folder.parents:
                 is_new = True
-            elif home.folder in own.parents:
-                holder = home.format.holder_of(home.folder, own)
+            elif home.folder in path.parents:
+                holder = home.format.holder_of(home.folder, path)
                 is_folder = holder.is_dir()
                 may_hold = home.format.may_hold(home.folder, holder, is_folder=is_folder)
                 if may_hold and is_folder:

@@ -6,7 +6,8 @@ wakes the watches that are affected; when it leaves, another one takes over.
 
 A notification only says that it is time to check the files. Whenever notifications may have been lost, all watches are
 told to check. If none are available, the watches check when their timeouts expire. So do those of a folder whose path
-is not UTF-8, which cannot be watched.
+is not UTF-8, which cannot be watched, and those of the folders beyond the bound on all watches together: watches of few
+folders are served first, and each names its folders in the order in which they matter.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from anyio import CapacityLimiter, Event, current_time, move_on_after, to_thread
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 
-FOLDERS_MAX = 1024
+FOLDERS_MAX = 2048
 """How many folders are watched at most; files in other folders are checked only when a watch's timeout expires."""
 
 AGAIN_S = 60.0
@@ -49,8 +51,8 @@ class Place:
     """The waiting place of one watch.
 
     Attributes:
-        paths: The files and folders whose changes concern the watch. A path that ends with a slash stands for
-            everything in that folder.
+        paths: The files and folders whose changes concern the watch, the most important first. A path that ends with a
+            slash stands for everything in that folder.
         noticed: Whether one of them may have changed since its last wait.
         changed: The paths that changed meanwhile, as they were reported; None if it may be any.
         wakeup: Wakes the watch while it waits and another one listens.
@@ -60,18 +62,22 @@ class Place:
 
     def __init__(self, notices: Notices) -> None:
         self._notices = notices
-        self.paths: frozenset[str] = frozenset()
+        self.paths: dict[str, None] = {}
         self.noticed = False
         self.changed: set[str] | None = set()
         self.wakeup: Event | None = None
 
-    def watch(self, paths: frozenset[str]) -> None:
+    @property
+    def is_told(self) -> bool:
+        """Whether every change of its paths is told: none of them has to be checked by time."""
+        return self._notices.tells(self)
+
+    def watch(self, paths: Iterable[str]) -> None:
         """Watch these paths, and no others, from the next wait on; the folder of each exists.
 
         The watch is notified once when that has begun.
         """
-        if paths != self.paths:
-            self._notices.watch(self, paths)
+        self._notices.watch(self, dict.fromkeys(paths))
 
     async def wait(self, timeout_s: float) -> set[str] | None:
         """Wait until something may have changed since the last wait, or until the timeout expires.
@@ -122,19 +128,19 @@ class Notices:
         try:
             yield place
         finally:
-            self.watch(place, frozenset())
+            self.watch(place, {})
             del self._places[place]
             if not self._places:
                 self._close()
 
-    def watch(self, place: Place, paths: frozenset[str]) -> None:
+    def watch(self, place: Place, paths: dict[str, None]) -> None:
         """Set the paths whose changes concern a place."""
-        for path in place.paths - paths:
+        for path in place.paths.keys() - paths.keys():
             folder = os.path.dirname(path)
             self._counts_by_folder[folder] -= 1
             if not self._counts_by_folder[folder]:
                 del self._counts_by_folder[folder]
-        for path in paths - place.paths:
+        for path in paths.keys() - place.paths.keys():
             self._counts_by_folder[os.path.dirname(path)] += 1
         place.paths = paths
         # Reopening makes every watch check its files, so folders that are no longer needed may stay for a while.
@@ -144,6 +150,10 @@ class Notices:
             self._outdated = True
             if self._stop is not None:
                 self._stop.set()
+
+    def tells(self, place: Place) -> bool:
+        """Return whether every change of a place's paths is told."""
+        return self._native is not None and self._watched.issuperset(map(os.path.dirname, place.paths))
 
     async def wait(self, place: Place, timeout_s: float) -> None:
         """Wait at a place; see `Place.wait`."""
@@ -207,13 +217,17 @@ class Notices:
         """Open notifications for all folders of interest, and tell all watches to check for earlier changes."""
         from watchfiles._rust_notify import RustNotify
 
-        folders = [each for each in sorted(self._counts_by_folder) if _is_utf8(each) and os.path.isdir(each)]
-        folders = folders[:FOLDERS_MAX]
+        folders = sorted(islice(filter(_can_be_watched, self._wanted()), FOLDERS_MAX))
         self._discard()
         self._watched = frozenset(folders)
         self._notify_all()
         self._native = RustNotify(folders, False, False, 0, False, True)
         self._again_at = None
+
+    def _wanted(self) -> Iterable[str]:
+        """Return all folders of interest, each once, those of watches of few paths first."""
+        places = sorted(self._places, key=lambda place: len(place.paths))
+        return dict.fromkeys(os.path.dirname(path) for place in places for path in place.paths)
 
     def _notify_affected(self, changes: set[tuple[int, str]] | Literal["signal", "stop", "timeout"]) -> None:
         """Notify the places that the changes concern."""
@@ -224,8 +238,8 @@ class Notices:
         if folders <= self._watched:
             affected = paths.union(map(_folder_of, paths))
             for place in self._places:
-                if not place.paths.isdisjoint(affected):
-                    place.notice(path for path in paths if not place.paths.isdisjoint((path, _folder_of(path))))
+                if not place.paths.keys().isdisjoint(affected):
+                    place.notice(path for path in paths if path in place.paths or _folder_of(path) in place.paths)
         else:
             self._notify_all()  # a path is reported under another name than it was requested by
 
@@ -259,13 +273,13 @@ def _folder_of(path: str) -> str:
     return f"{os.path.dirname(path)}/"
 
 
-def _is_utf8(path: str) -> bool:
-    """Tell whether a path is UTF-8; Python keeps other bytes of a path as surrogates."""
+def _can_be_watched(folder: str) -> bool:
+    """Tell whether a folder is there, and its path is UTF-8; Python keeps other bytes of a path as surrogates."""
     try:
-        path.encode()
+        folder.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return os.path.isdir(folder)
 
 
 _here: RunVar[Notices] = RunVar("treering.notices")

@@ -28,7 +28,6 @@ async def test_a_session_is_a_row_that_changes_as_its_program_writes(program: st
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     project.mkdir()
-    sessions = ProgramSessions({"HOME": str(home)})
     changed = anyio.Event()
 
     async def follow() -> None:
@@ -42,7 +41,7 @@ async def test_a_session_is_a_row_that_changes_as_its_program_writes(program: st
         rows = [*sessions.rows.values()]
         return bool(rows) and rows[0].updated > since and rows[0].state is not None and rows[0].state.state == "idle"
 
-    with scripted_model() as model:
+    with scripted_model() as model, ProgramSessions({"HOME": str(home)}) as sessions:
         real = Program(program, home, project, model.url)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)

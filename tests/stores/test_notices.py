@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Literal
@@ -81,19 +81,19 @@ def system(monkeypatch: pytest.MonkeyPatch) -> System:
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> Callable[..., frozenset[str]]:
+def at(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
     for name in "uvwxyz":
         (tmp_path / name).mkdir()
     with suppress(OSError):  # some systems have only names in UTF-8
         (tmp_path / "caf\udce9").mkdir()
-    return lambda *names: frozenset(str(tmp_path / name) + "/" * name.endswith("/") for name in names)
+    return lambda *names: tuple(str(tmp_path / name) + "/" * name.endswith("/") for name in names)
 
 
 @pytest.mark.parametrize(
     ("changed", "woken"), [("x/a", "ace"), ("x/b", "bcde"), ("y/b", "de"), ("x/other", "ce"), ("y/other", "e")]
 )
 async def test_a_change_wakes_those_that_it_concerns(
-    system: System, at: Callable[..., frozenset[str]], changed: str, woken: str
+    system: System, at: Callable[..., tuple[str, ...]], changed: str, woken: str
 ) -> None:
     here = Notices()
     wanted = {"a": ["x/a"], "b": ["x/b"], "c": ["x/"], "d": ["x/b", "y/b"], "e": ["x/", "y/"]}
@@ -115,7 +115,7 @@ async def test_a_change_wakes_those_that_it_concerns(
 
 
 async def test_only_what_concerns_a_watch_is_told_and_too_many_paths_may_be_any(
-    system: System, at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+    system: System, at: Callable[..., tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "CHANGED_MAX", 2)
     here = Notices()
@@ -135,12 +135,12 @@ async def test_only_what_concerns_a_watch_is_told_and_too_many_paths_may_be_any(
 
 
 async def test_the_folders_that_are_watched_are_those_that_are_needed(
-    system: System, at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+    system: System, at: Callable[..., tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Notices()
     opened: list[str] = []
 
-    async def now(place: Place, paths: frozenset[str], *expected: str) -> None:
+    async def now(place: Place, paths: Iterable[str], *expected: str) -> None:
         place.watch(paths)
         place.noticed = False
         await place.wait(60)
@@ -163,7 +163,7 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
         await now(second, at("x/c"), "x")
         await now(second, at("x/c", "caf\udce9/a"), "x")
         monkeypatch.setattr(notices, "FOLDERS_MAX", 2)
-        await now(second, at("u/c", "v/c", "w/c"), "uv")
+        await now(second, at("u/c", "v/c", "w/c"), "ux")
         await now(second, at("u/c", "v/c", "w/c", "z/c"))
         opened.append("xx")
     opened.pop()
@@ -171,8 +171,32 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
         await now(last, at("z/a"), "z")
 
 
+async def test_beyond_the_bound_each_watch_knows_whether_it_is_told_of_everything(
+    system: System, at: Callable[..., tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "FOLDERS_MAX", 3)
+    here = Notices()
+    with here.place() as many:
+        many.watch(at("z/", "x/", "w/", "z/a"))
+        assert not many.is_told, "nothing is watched yet"
+        await many.wait(60)
+        assert (system.opened, many.is_told) == ([["w", "x", "z"]], True)
+    with here.place() as many, here.place() as one:
+        many.watch(at("z/", "x/", "w/", "v/"))
+        one.watch(at("y/a"))
+        await one.wait(60)
+        assert (system.opened[1:], many.is_told, one.is_told) == ([["x", "y", "z"]], False, True)
+        one.watch(at("caf\udce9/a"))
+        assert not one.is_told
+        one.watch(at("z/a"))
+        system.fails_to = "watch"
+        many.noticed = False
+        await many.wait(60)
+        assert not one.is_told, "nothing is told after a failure"
+
+
 async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again(
-    system: System, at: Callable[..., frozenset[str]]
+    system: System, at: Callable[..., tuple[str, ...]]
 ) -> None:
     here = Notices()
     system.fails_to = "open"
@@ -212,7 +236,7 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
 
 
 async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_folders(
-    at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+    at: Callable[..., tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = BlockingSystem()
     monkeypatch.setattr(_rust_notify, "RustNotify", lambda *given: system(*given))
@@ -290,7 +314,7 @@ async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_f
 
 
 async def test_notifications_are_closed_after_the_last_watch(
-    at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+    at: Callable[..., tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[weakref.ref[System]] = []
 
@@ -314,7 +338,7 @@ async def test_notifications_are_closed_after_the_last_watch(
 
 @pytest.mark.parametrize(("wait_s", "wait_ms"), [(60.0, 59_999), (1.25 * TICK_S, 1), (1.5, 1_499)])
 async def test_the_thread_of_the_system_waits_as_long_as_the_watch(
-    system: System, at: Callable[..., frozenset[str]], wait_s: float, wait_ms: int
+    system: System, at: Callable[..., tuple[str, ...]], wait_s: float, wait_ms: int
 ) -> None:
     with Notices().place() as place:
         place.watch(at("x/a"))

@@ -71,7 +71,7 @@ class Watch:
         with here().place() as place:
             while True:
                 if self._has_notices:
-                    place.watch(frozenset(chain.from_iterable(map(_to_watch, self._paths.values()))))
+                    place.watch(chain.from_iterable(map(_to_watch, self._paths.values())))
                 if changed := self.changed():
                     for ref in changed:
                         await self._until_settled(ref)

@@ -175,14 +175,14 @@ async def follow_programs(programs: Sequence[str], as_json: bool) -> None:
         programs: The names of the programs; all if there are none.
         as_json: Print a line of JSON for each change.
     """
-    sessions = ProgramSessions(os.environ, programs, sessions_max=_FOLLOWED_MAX)
-    if not as_json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        await _Screen(sessions).run()
-        return
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch_reader)
-        with logs_on_stderr():
-            await _print(sessions, as_json)
+    with ProgramSessions(os.environ, programs, sessions_max=_FOLLOWED_MAX) as sessions:
+        if not as_json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            await _Screen(sessions).run()
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch_reader)
+            with logs_on_stderr():
+                await _print(sessions, as_json)
 
 
 async def _print(sessions: ProgramSessions, as_json: bool) -> None:
