@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ from treering.errors import AppendFailed, AppendInDoubt, SessionLocked
 from treering.events.errors import StoreUnavailable
 from treering.events.stores.hosts import Hosts
 from treering.events.stores.inbox import Inbox, Letter, Whereabouts
-from treering.stores import Health, Store
+from treering.stores import Among, FindsRows, FindsTexts, Health, RowQuery, Store
 from treering.stores.postgres import PostgresStore, mailing, store_at, watching
 from treering.stores.postgres.address import parse_address
 from treering.stores.postgres.local_server import LocalServer
@@ -106,6 +107,43 @@ async def test_one_database_down_concerns_its_sessions_alone_which_are_told_so_b
             for session in sessions.values():
                 assert len(await session.entries()) == 2
     assert server.pid is not None
+
+
+@pytest.mark.feature("C-18")
+async def test_a_list_and_a_search_are_answered_by_each_database_for_its_sessions_and_merged(
+    addresses: list[str], server: LocalServer
+) -> None:
+    ids = [each for number in range(COUNT) for each in names_for(number)]
+    mixed = sorted(ids, key=lambda each: each[::-1])
+    async with SessionHost(",".join(addresses)) as host:
+        for each in mixed:
+            await (await host.create(each, cwd="/work")).append_message("user", f"a needle of {each}")
+        await host.set_current_session("/work", mixed[0])
+    store = store_at(",".join(addresses))
+    rows, texts = store.capability(FindsRows), store.capability(FindsTexts)
+    assert rows is not None
+    assert texts is not None
+    async with SessionHost(store=store) as other:
+        latest = [row.id for row in await other.list_sessions()]
+        assert latest == mixed[::-1]
+        pages = [await other.list_sessions(limit=5, offset=at) for at in range(0, len(ids) + 5, 5)]
+        assert [row.id for page in pages for row in page] == latest
+        assert {hit.session_id async for hit in other.search("needle", index=True)} == set(ids)
+        assert [hit.session_id async for hit in other.search(f"needle of {ids[-1]}", index=True)] == [ids[-1]]
+        assert await anyio.to_thread.run_sync(texts.unindexed) == []
+        current = await other.current_session("/work")
+        assert current is not None
+        assert current.id == mixed[0]
+        await other.set_current_session("/work", mixed[-1])  # of another database
+        assert [*(await anyio.to_thread.run_sync(rows.currents)).values()] == [f"{mixed[-1]}.jsonl"]
+        await anyio.to_thread.run_sync(allow, server, addresses[0], False)
+        some = RowQuery(among=(Among(refs=[f"{each}.jsonl" for each in names_for(1)]),))
+        assert len(await anyio.to_thread.run_sync(rows.find, some)) == len(names_for(1))
+        await other.delete(names_for(1)[0])  # what concerns one database needs no other
+        with pytest.raises(StoreUnavailable, match=re.escape(parse_address(addresses[0]).place)):
+            await other.list_sessions(limit=1)
+        await anyio.to_thread.run_sync(allow, server, addresses[0], True)
+        assert len(await other.list_sessions()) == len(ids) - 1
 
 
 async def create_all(host: SessionHost) -> None:

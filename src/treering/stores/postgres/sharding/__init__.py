@@ -1,5 +1,6 @@
 """Sessions over several databases: each is placed in one of them by a hash of its name."""
 
-from .store import ShardedStore, addresses_of, shard_of
+from .placing import addresses_of, shard_of
+from .store import ShardedStore
 
 __all__ = ["ShardedStore", "addresses_of", "shard_of"]

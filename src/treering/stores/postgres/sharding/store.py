@@ -1,23 +1,19 @@
 """Sessions over several databases: each is placed in one of them by a hash of its name.
 
-Nothing is shared between the databases, so what one of them cannot do at present concerns its own sessions alone. The
-list of addresses, and its order, are part of where sessions are: a list in another order is noticed and refused.
+Nothing is shared between the databases, so what one of them cannot do at present concerns its own sessions alone.
 """
 
 from __future__ import annotations
 
-import hashlib
 import heapq
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
 from typing import TypeVar
 
 import anyio
 
 from ....events.dialects.base import Dialect
-from ....events.errors import InvalidInput, SessionLocked, StoreUnavailable, TreeringError
+from ....events.errors import SessionLocked, StoreUnavailable, TreeringError
 from ....events.stores.base import (
     Append,
     Blob,
@@ -31,50 +27,25 @@ from ....events.stores.base import (
     Ref,
     Store,
 )
-from ....events.stores.capabilities import Health, Leases, Packs, Watches, offered
+from ....events.stores.capabilities import Health, KeepsRows, Leases, Packs, Watches, offered
+from ....events.stores.finding import FindsRows
 from ....events.stores.hosts import Hosts
 from ....events.stores.inbox import Inbox
+from ....events.stores.search import FindsTexts, KeepsSearch
 from ....events.telemetry import logger
+from .finding import ShardedRows
 from .health import ShardedHealth
 from .hosts import ShardedHosts
 from .letters import ShardedInbox
+from .placing import Places
+from .searching import ShardedTexts
 
 T = TypeVar("T")
 A = TypeVar("A")
 R = TypeVar("R")
 
-_BETWEEN = re.compile(r",(?=postgres(?:ql)?://)")
-_FILE = re.compile(r"postgres(?:ql)?:@(.+)")
+_TEXTS = (FindsTexts, KeepsSearch)
 _LOOKED_AT = 32  # sessions of each database, to notice that it is in another's place
-
-
-def addresses_of(url: str) -> list[str]:
-    """Return the addresses of the databases that an address names: one, or several.
-
-    Args:
-        url: An address; several, separated by commas; or `postgresql:@FILE`, a file with one in each line.
-
-    Raises:
-        InvalidInput: The file holds no address, or the same one is given twice.
-        OSError: The file cannot be read.
-    """
-    named = _FILE.fullmatch(url)
-    if named is None:
-        found = _BETWEEN.split(url)
-    else:
-        lines = (line.strip() for line in Path(named[1]).read_text(encoding="utf-8").splitlines())
-        found = [line for line in lines if line and not line.startswith("#")]
-        if not found:
-            raise InvalidInput(f"{named[1]} holds no address: give one in each line")
-    if len(set(found)) < len(found):
-        raise InvalidInput("the same address is given twice: each database holds other sessions")
-    return found
-
-
-def shard_of(ref: Ref, count: int) -> int:
-    """Return which of so many databases holds a session, counted from 0."""
-    digest = hashlib.blake2b(ref.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % count
 
 
 class ShardedStore:
@@ -87,21 +58,32 @@ class ShardedStore:
 
     def __init__(self, shards: Sequence[Store], places: Sequence[str]) -> None:
         self._shards = tuple(shards)
-        self._places = tuple(places)
+        self._places = Places(places)
+        self._number = self._places.number
         self._leases = [each.capability(Leases) for each in shards]
         self._watches = [each.capability(Watches) for each in shards]
         self._looked_at: set[int] = set()
         self._packs = _all(shards, Packs)
         hosts, inboxes, healths = _all(shards, Hosts), _all(shards, Inbox), _all(shards, Health)
+        rows = _all(shards, FindsRows)
         self._hosts = None if hosts is None else ShardedHosts(hosts)
         self._inbox = None if inboxes is None else ShardedInbox(inboxes, self._number)
         self._health = None if healths is None else ShardedHealth(healths)
+        self._rows = None if rows is None else ShardedRows(rows, self._places)
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """See `Store.capability`; what all of the stores can do."""
-        for capable, of in ((self._hosts, Hosts), (self._inbox, Inbox), (self._health, Health)):
-            if kind is of:
-                return None if capable is None else offered(capable, kind, (of,))
+        if kind in _TEXTS:  # an index of its own for each asker
+            texts = _all(self._shards, FindsTexts)
+            return None if texts is None else offered(ShardedTexts(texts, self._places), kind, _TEXTS)
+        for capable, kinds in (
+            (self._hosts, (Hosts,)),
+            (self._inbox, (Inbox,)),
+            (self._health, (Health,)),
+            (self._rows, (FindsRows, KeepsRows)),
+        ):
+            if kind in kinds:
+                return None if capable is None else offered(capable, kind, kinds)
         if kind is Packs:
             return None if self._packs is None else offered(self, kind, (Packs,))
         return offered(self, kind, (Leases, Watches) if all(self._leases) and all(self._watches) else ())
@@ -246,9 +228,7 @@ class ShardedStore:
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         """See `Watches.watch`."""
-        groups: dict[int, list[Ref]] = {}
-        for ref in refs:
-            groups.setdefault(self._number(ref), []).append(ref)
+        groups = self._places.grouped(refs)
         return _Merged([watches.watch(some) for n, some in groups.items() if (watches := self._watches[n]) is not None])
 
     async def aclose(self) -> None:
@@ -258,9 +238,6 @@ class ShardedStore:
                 cleanup.push_async_callback(shard.aclose)
 
     # -- places
-
-    def _number(self, ref: Ref) -> int:
-        return shard_of(ref, len(self._shards))
 
     def _leases_of(self, ref: Ref) -> Leases:
         leases = self._leases[self._number(ref)]
@@ -285,12 +262,7 @@ class ShardedStore:
         """
         if number in self._looked_at:
             return
-        for info in await self._shards[number].page(limit=_LOOKED_AT):
-            if (found := self._number(info.ref)) != number:
-                raise InvalidInput(
-                    f"{self._places[number]} is the address {number + 1} of {len(self._shards)}, but {info.ref} in it "
-                    f"belongs to the address {found + 1}: give all addresses, in the order of before"
-                )
+        self._places.check(number, (info.ref for info in await self._shards[number].page(limit=_LOOKED_AT)))
         self._looked_at.add(number)
 
     async def _each(
