@@ -260,9 +260,10 @@ class Imported(Struct, frozen=True):
 
 
 class ImportReply(Struct, frozen=True):
-    """What became of the sessions of a file."""
+    """What became of the sessions of a file, and why some of them could not be imported."""
 
     sessions: list[Imported]
+    failed: list[FindingReply] = []
 
 
 class RetiredReply(Struct, frozen=True, kw_only=True):

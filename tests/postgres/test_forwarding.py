@@ -328,6 +328,33 @@ async def test_every_kind_of_write_reaches_the_owner(url: str) -> None:
         await owner.client.ask("GET", place, status=404)
 
 
+async def test_a_file_goes_to_the_owner_of_its_session_whole_and_brings_it_once(url: str) -> None:
+    async with owned_behind(url, LosesReplies) as (proxy, session, client):
+        lines = (await client.reply("GET", "/v1/sessions/shared/export")).content
+        header, first = lines.splitlines(keepends=True)
+        entry = msgspec.json.decode(first)
+        entry |= {"id": "brought", "parentId": entry["id"]}
+        file = header + first + msgspec.json.encode(entry) + b"\n"
+        report = await client.ask("POST", "/v1/import", file, status=201)
+        assert proxy.fates["unanswered"] == 1  # the owner has done it, and is asked again if it still owns the session
+        assert [(each["existed"], each["added"]) for each in report["sessions"]] == [(True, 0)]
+        assert [each.id for each in await session.entries()] == [entry["parentId"], "brought"]
+        await client.ask("PUT", "/v1/sessions/shared?replace=true", header + first)
+        assert [each.id for each in await session.entries()] == [entry["parentId"]]
+
+
+async def test_a_file_that_is_not_the_one_that_was_proven_is_refused(url: str) -> None:
+    async with node(url) as owner, node(url) as other:
+        session = await owner.host.create("shared")
+        await session.append_message("user", "first")
+        file = (await owner.client.reply("GET", "/v1/sessions/shared/export")).content
+        principal = Principal(name="local", role="admin")
+        for body, status in ((file + b"{}\n", 401), (file, 201)):
+            proof = other.cluster.prove(owner.cluster.address, "POST", b"/v1/import", b"", file, principal)
+            reply = await owner.client.reply("POST", "/v1/import", body, headers={HOP.decode(): proof.decode()})
+            assert reply.status_code == status, reply.text
+
+
 async def test_a_stream_on_any_host_follows_what_the_owner_writes(url: str) -> None:
     async with node(url) as owner, node(url) as other:
         session = await owner.host.create("shared")

@@ -268,7 +268,10 @@ class RemoteHost(SessionHost):
         imported = await self._connection.ask(
             ImportReply, "POST", "/v1/import", query=query, body=data, headers=headers
         )
-        return ImportReports(each.report(source) for each in imported.sessions)
+        return ImportReports(
+            (each.report(source) for each in imported.sessions),
+            failed=[each.finding(source) for each in imported.failed],
+        )
 
     # -- keeping sessions
 

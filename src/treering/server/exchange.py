@@ -40,10 +40,11 @@ from .http.connections import WHOLE_REPLY, lines_of
 from .http.incoming import Incoming
 from .http.openai_errors import PATHS, refusal_of
 from .http.problems import WrongMethod
+from .http.uploads import remove
 from .http.wire import encode
 from .principals import NOBODY, Principal
 from .routes.table import ROUTES
-from .routes.transfer import FileReply, remove
+from .routes.transfer import FileReply
 from .routing import Call, Nothing, NotModified, Reply, Route
 from .service import Service
 
@@ -135,6 +136,7 @@ class Exchange:
                     pass
         finally:
             self._leave()
+            await self._incoming.discard()
             if self._span is not None and service.tracing is not None:
                 service.tracing.end(self._span, self._status)
             route = self._route
@@ -204,6 +206,8 @@ class Exchange:
         self._counted_for = caller
         query = _NOTHING if route.page else incoming.query(route.query)
         body = await incoming.body(route.body, converted=not route.handler_converts)
+        if route.body is bytes and guard.is_from_host(incoming):
+            await incoming.upload()  # nothing is done with a file before its digest is known
         guard.check_body(incoming)
         call: Call[object, Any] = Call(service, caller, incoming, names, query, body)
         if route.keyed:
@@ -234,23 +238,22 @@ class Exchange:
             self._counted_for = None
 
     async def _handled(self, route: Route, call: Call[object, Any]) -> object:
-        """Let the handler answer, once more if the handle that was kept of its session is of another one now.
-
-        A body that is streamed has gone by then: waiting for its first piece again would never end.
-        """
+        """Let the handler answer, once more if the handle that was kept of its session is of another one now."""
         try:
             return await route.handler(call)
         except (SessionNotFound, LogReplaced):
-            if not self._service.forget(call.names.get("session_id", "")) or route.body is bytes:
+            if not self._service.forget(call.names.get("session_id", "")):
                 raise
         return await route.handler(call)
 
     async def _elsewhere(self, route: Route, call: Call[object, Any], locked: SessionLocked) -> object:
         """Let the host that owns the session answer, if this one forwards, and nobody has forwarded to it."""
         forwarding, incoming = self._service.forwarding, self._incoming
-        if forwarding is None or self._guard.is_from_host(incoming) or route.body is bytes or route.streams:
+        if forwarding is None or self._guard.is_from_host(incoming) or route.streams:
             raise locked
         self._service.forget(call.names.get("session_id", ""))
+        if route.body is bytes:
+            await incoming.upload()
         from .cluster.forwarding import Forwarded, Passed
 
         request = Forwarded(route.keyed, call.principal, incoming, self._id, self._service.host.core.runtime.new_id)

@@ -19,6 +19,7 @@ from msgspec import Struct
 from ...events.errors import AppendInDoubt, SessionLocked, TooLarge, Unavailable
 from ...events.telemetry import logger
 from ..http.incoming import Incoming
+from ..http.uploads import Upload, pieces
 from ..principals import Principal
 from .peers import HOP, MOVED, REFUSED, Cluster
 
@@ -36,6 +37,9 @@ CONNECT_FOR_S = 2.0
 
 ANSWER_FOR_S = 60.0
 """How many seconds the owner may be silent."""
+
+TAKE_FOR_S = 600.0
+"""How many seconds the owner may be silent that takes a file."""
 
 REPLY_BYTES_MAX = 64 * 1024 * 1024
 """The most bytes of a reply that is passed on."""
@@ -71,17 +75,22 @@ class Forwarded:
         self.method: str = incoming.scope["method"]
         query: bytes = incoming.scope["query_string"]
         self.target = incoming.raw_path() + (b"?" + query if query else b"")
-        self.body = incoming.whole or b""
+        self.body: bytes | Upload = incoming.uploaded or incoming.whole or b""
         self.principal = principal
         key = incoming.headers.get(b"idempotency-key", b"")
         if keyed and not key:
             key = new_id().encode()
         self.key = key
-        self.is_repeatable = bool(key) or self.method in _REPEATABLE
+        # A file brings what its session lacks, and that is nothing the second time.
+        self.is_repeatable = bool(key) or self.method in _REPEATABLE or isinstance(self.body, Upload)
         self.headers = {name: incoming.headers[name] for name in _PASSED_ON if name in incoming.headers}
         self.headers[b"x-request-id"] = request_id
         if key:
             self.headers[b"idempotency-key"] = key
+        self.answer_for_s = ANSWER_FOR_S
+        if isinstance(self.body, Upload):
+            self.headers[b"content-length"] = b"%d" % self.body.size
+            self.answer_for_s = TAKE_FOR_S
 
 
 class Forwarding:
@@ -99,7 +108,6 @@ class Forwarding:
         self._client = httpx2.AsyncClient(
             trust_env=False,
             follow_redirects=False,
-            timeout=httpx2.Timeout(ANSWER_FOR_S, connect=CONNECT_FOR_S, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
         )
 
@@ -142,7 +150,8 @@ class Forwarding:
             request.method,
             f"{parts.scheme}://{ip}{port}{parts.path}{request.target.decode('latin-1')}",
             headers=[(b"host", parts.netloc.encode()), *request.headers.items(), (HOP, proof)],
-            content=request.body,
+            content=pieces(request.body.path) if isinstance(request.body, Upload) else request.body,
+            timeout=httpx2.Timeout(request.answer_for_s, connect=CONNECT_FOR_S, pool=None),
             extensions={"sni_hostname": parts.hostname or ""},
         )
         try:

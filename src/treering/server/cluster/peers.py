@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from ...events.errors import InvalidInput, NotAuthorized, SessionLocked
 from ..http.incoming import Incoming
+from ..http.uploads import Upload
 from ..principals import Principal
 
 HOP = b"treering-hop"
@@ -134,10 +135,12 @@ class Cluster:
             f"network there, or correct --advertise of that host"
         )
 
-    def prove(self, address: str, method: str, target: bytes, key: bytes, body: bytes, principal: Principal) -> bytes:
+    def prove(
+        self, address: str, method: str, target: bytes, key: bytes, body: bytes | Upload, principal: Principal
+    ) -> bytes:
         """Return the header that proves a request to another host."""
         sent = msgspec.structs.replace(principal, token=None)  # it is this host that knows it
-        time_s, digest = self._clock_s(), hashlib.sha256(body).hexdigest()
+        time_s, digest = self._clock_s(), _digest(body)
         proof = self._proof(address, method, target, key, digest, time_s, sent)
         return base64.urlsafe_b64encode(msgspec.json.encode(Proven(time_s, sent, digest, proof)))
 
@@ -167,8 +170,8 @@ class Cluster:
         Raises:
             NotProven: It is another one, or it was not read as a whole.
         """
-        body = incoming.whole
-        if body is None or hashlib.sha256(body).hexdigest() != self._claim(incoming.headers).digest:
+        body = incoming.whole if incoming.uploaded is None else incoming.uploaded
+        if body is None or _digest(body) != self._claim(incoming.headers).digest:
             raise NotProven("the body of this request is not the one that its host has sent")
 
     @staticmethod
@@ -194,6 +197,10 @@ class Cluster:
             )
         )
         return hmac.new(self._secret, signed, hashlib.sha256).hexdigest()
+
+
+def _digest(body: bytes | Upload) -> str:
+    return body.digest if isinstance(body, Upload) else hashlib.sha256(body).hexdigest()
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope
 from ...events.errors import TooLarge
 from .limits import ServerLimits
 from .problems import Malformed
+from .uploads import Upload, received, remove
 from .wire import parse, read, read_query
 
 _NAMES_MAX = 100
@@ -36,9 +37,10 @@ class Incoming:
         headers: Its headers, by their names in lower case.
         scope: What ASGI says of it.
         whole: The bytes of its body, once it was read as a whole.
+        uploaded: The file that its body is, once it was received.
     """
 
-    __slots__ = ("_left", "_limits", "_receive", "headers", "scope", "whole")
+    __slots__ = ("_left", "_limits", "_receive", "headers", "scope", "uploaded", "whole")
 
     def __init__(self, scope: Scope, receive: Receive, limits: ServerLimits) -> None:
         self.scope = scope
@@ -47,6 +49,7 @@ class Incoming:
         self._limits = limits
         self._left = 0
         self.whole: bytes | None = None
+        self.uploaded: Upload | None = None
 
     def request(self) -> Request:
         """Return the request as starlette sees it, for what is asked of it seldom."""
@@ -107,7 +110,7 @@ class Incoming:
         """Return the body.
 
         Args:
-            kind: Its type; None if there is to be none, `bytes` if it will be read piece by piece.
+            kind: Its type; None if there is to be none, `bytes` if it is a file, see `upload`.
             converted: Whether to return the type, and not the JSON value.
 
         Raises:
@@ -161,6 +164,22 @@ class Incoming:
             pieces.append(message.get("body", b""))
             if not message.get("more_body", False):
                 return b"".join(pieces)
+
+    async def upload(self) -> Upload:
+        """Return the file that the request sends, which is there until `discard`, however often it is asked for.
+
+        Raises:
+            TooLarge: It is larger than the server accepts.
+            ConnectionError: The client left.
+        """
+        if self.uploaded is None:
+            self.uploaded = await received(self.receive)
+        return self.uploaded
+
+    async def discard(self) -> None:
+        """Remove the file that the request has sent."""
+        if self.uploaded is not None:
+            await remove(self.uploaded.path.parent)
 
     async def receive(self) -> Message:
         """Receive a piece of the body, within the bounds on its size and on silence; or learn that the client left."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
@@ -30,15 +28,13 @@ from ...wire import (
     SparedReply,
 )
 from ..http.fields import Name
+from ..http.uploads import pieces, remove
 from ..preconditions import REPEATED
 from ..routing import Call, Nothing, Reply, Routes
 from ..service import Service
 from .sessions import place_of, row_of
 
 routes = Routes()
-
-_PIECE = 256 * 1024
-
 
 _DESCRIBED = ("native", "pi", "omp", "json", "markdown", "html")
 """The formats that the description lists; those of other programs, which packages may add, are taken too."""
@@ -78,11 +74,9 @@ class FileReply:
             "content-disposition": f'attachment; filename="{name}"',
         }
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    def pieces(self) -> AsyncIterator[bytes]:
         """Yield the content."""
-        async with await anyio.open_file(self.path, "rb") as file:
-            while piece := await file.read(_PIECE):
-                yield piece
+        return pieces(self.path)
 
 
 @routes.add(
@@ -116,12 +110,6 @@ def _file_name(session_id: str) -> str:
     return "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in session_id)[:100]
 
 
-async def remove(folder: Path) -> None:
-    """Remove a temporary folder with all that is in it, even if the caller is cancelled."""
-    with anyio.CancelScope(shield=True):
-        await anyio.to_thread.run_sync(shutil.rmtree, folder)
-
-
 @routes.add(
     "POST",
     "/v1/import",
@@ -136,9 +124,10 @@ async def import_sessions(call: Call[ImportQuery, None]) -> ImportReply:
     """Import the sessions of a file that another program, or treering, wrote; see `SessionHost.import_sessions`."""
     service = call.service
     _check_brings(call)
-    async with _uploaded(call) as path:
-        reports = await service.host.import_sessions(path, format=call.query.format)
-    return ImportReply([_imported(service, report) for report in reports])
+    upload = await call.incoming.upload()
+    reports = await service.host.import_sessions(upload.path, format=call.query.format)
+    failed = [_finding(service, each) for each in reports.failed]
+    return ImportReply([_imported(service, report) for report in reports], failed)
 
 
 def _check_brings(call: Call[object, None]) -> None:
@@ -146,20 +135,6 @@ def _check_brings(call: Call[object, None]) -> None:
     call.service.check_writable()
     if call.principal.prefix is not None:
         raise NotAuthorized("a file brings sessions of any key: this takes a token without a prefix", known=True)
-
-
-@asynccontextmanager
-async def _uploaded(call: Call[object, None]) -> AsyncGenerator[Path]:
-    """Yield the file that a request sends, which is there until the block ends."""
-    folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
-    try:
-        path = folder / "upload.jsonl"
-        async with await anyio.open_file(path, "wb") as file:
-            async for piece in call.request.stream():
-                await file.write(piece)
-        yield path
-    finally:
-        await remove(folder)
 
 
 class PutQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,10 +164,11 @@ async def put_session(call: Call[PutQuery, None]) -> Reply:
     _check_brings(call)
 
     async def write() -> None:
-        async with _uploaded(call) as path, SessionHost(path.parent) as reader:
-            if not path.stat().st_size:  # no file at all, which would be a session that does not exist
-                raise NotASession("the request has no body: send the file of the session")
-            session = await reader.load(path, read_only=True)
+        upload = await call.incoming.upload()
+        if not upload.size:  # no file at all, which would be a session that does not exist
+            raise NotASession("the request has no body: send the file of the session")
+        async with SessionHost(upload.path.parent) as reader:
+            session = await reader.load(upload.path, read_only=True)
             if session.id != session_id:
                 raise InvalidInput(f"this is the file of session {session.id!r}: name it in the path")
             copy = await copy_of(session)
