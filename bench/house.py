@@ -61,7 +61,8 @@ class Figures(Struct):
         test_lines: How many lines the tests have.
         wing_lines: How many lines the wings have; circles and the largest folder are those of the house and its wings,
             all other figures those of the house alone.
-        import_times: The processor time of `import treering`, as a multiple of that of its base; None if not measured.
+        import_times: The processor time of `import treering.sessions`, as a multiple of that of its base; None if not
+            measured.
     """
 
     files: int
@@ -157,14 +158,14 @@ def _length(step: Step, modules: list[Module]) -> int:
 
 
 def import_times(rounds: int = 11) -> float:
-    """Return the median processor time of `import treering`, as a multiple of that of what it needs.
+    """Return the median processor time of `import treering.sessions`, as a multiple of that of what it needs.
 
     Both find bytecode, whatever lies in the checkout: a first process of each, which is not timed, writes it.
 
     Args:
         rounds: How many processes import each; they take turns.
     """
-    spent: dict[str, list[float]] = {"treering": [], _BASE: []}
+    spent: dict[str, list[float]] = {"treering.sessions": [], _BASE: []}
     with tempfile.TemporaryDirectory(prefix="treering-bench-") as cache:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)

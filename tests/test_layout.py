@@ -63,5 +63,7 @@ def test_the_version_is_that_of_pyproject() -> None:
 
 @pytest.mark.feature("G-8")
 def test_importing_treering_loads_no_terminal_and_no_logging_library() -> None:
-    outcome = python(f"import sys, treering; print(*sys.modules.keys() & {{*{[*TERMINAL, 'structlog']!r}}})")
+    outcome = python(
+        f"import sys; from treering import *; print(*sys.modules.keys() & {{*{[*TERMINAL, 'structlog']!r}}})"
+    )
     assert (outcome.stdout.split(), outcome.stderr) == ([], "")

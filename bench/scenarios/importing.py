@@ -1,4 +1,4 @@
-"""The duration of `import treering` in a fresh process."""
+"""The duration of `from treering import SessionHost` in a fresh process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _import(modules: str, space: Workspace) -> Sample:
 
 def _sides(_: Sequence[Peer], __: Scale) -> list[Side]:
     return [
-        Side("import treering", partial(_import, "treering")),
+        Side("import treering.sessions", partial(_import, "treering.sessions")),
         Side("import anyio, msgspec", partial(_import, "anyio, msgspec")),
         Side("import asyncio", partial(_import, "asyncio")),
     ]
@@ -41,7 +41,7 @@ SCENARIOS = [
         "ms",
         value,
         _sides,
-        (Goal("import treering", "figure", 150),),
+        (Goal("import treering.sessions", "figure", 150),),
         note="treering imports the other modules, so they show how much of its time is spent in dependencies.",
     )
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from ..arguments import scheme_of, without_file_scheme
 from ..disk import Disk
@@ -19,6 +19,9 @@ from ..offload import Offload, ThreadOffload
 from .base import Store
 from .files import Durability, FileStore, Writes
 from .memory import MemoryStore
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 __all__ = ["Durability", "Writes", "check_scheme", "file_store", "store_at", "store_of_scheme"]
 
@@ -74,7 +77,7 @@ def check_scheme(root: str | os.PathLike[str], what: str = "the root") -> None:
     elif scheme == "memory":
         if root.partition(":")[2]:
             raise InvalidInput("a store in memory has no name: give 'memory:' alone")
-    elif scheme not in (names := entry_points(group=GROUP).names):
+    elif scheme not in (names := _installed().names):
         raise InvalidInput(  # the rest is not repeated, since it may hold a password
             f"{what} begins with '{root.partition(':')[0]}:', like an address, but there is no store of this kind; "
             f"there are {', '.join(f'{each}:' for each in sorted({*_OURS, *names}))}: install the package that has it, "
@@ -110,8 +113,15 @@ def store_of_scheme(url: str, *, durability: Durability, offload: Offload, new_i
     scheme = scheme_of(url)
     if scheme == "memory":
         return MemoryStore(offload=offload)
-    (found, *_) = entry_points(group=GROUP, name=scheme or "")
+    (found, *_) = _installed().select(name=scheme or "")
     store: Store = found.load()(url, durability=durability, offload=offload, new_id=new_id)
     if not callable(getattr(store, "capability", None)):
         raise InvalidInput(f"{found.value!r}, which serves '{scheme}:', returned `{type(store).__name__}`, no store")
     return store
+
+
+def _installed() -> EntryPoints:
+    """Return the installed stores of other kinds."""
+    from importlib.metadata import entry_points  # as slow to load as a whole short command, and seldom needed
+
+    return entry_points(group=GROUP)

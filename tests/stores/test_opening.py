@@ -59,11 +59,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in (("ill", "make_ill"), ("toy", "make_toy"), ("nothing", "make_nothing"))
     )
 
-    def found(*, group: str, name: str | None = None) -> EntryPoints:
-        assert group == opening.GROUP
-        return points if name is None else points.select(name=name)
-
-    monkeypatch.setattr(opening, "entry_points", found)
+    monkeypatch.setattr("importlib.metadata.entry_points", points.select)
     made.clear()
 
 

@@ -77,7 +77,7 @@ async def test_a_host_works_on_a_third_party_store(tmp_path: Path) -> None:
 
 async def test_an_installed_store_has_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = EntryPoints([EntryPoint("sqlite", f"{__name__}:SqliteStore", opening.GROUP)])
-    monkeypatch.setattr(opening, "entry_points", lambda *, group, name="sqlite": points.select(group=group, name=name))
+    monkeypatch.setattr("importlib.metadata.entry_points", points.select)
     async with SessionHost(f"sqlite:{tmp_path}/sessions.db") as host:
         await (await host.create("s")).append_message("user", "Hello")
         assert [row.id for row in await host.list_sessions()] == ["s"]

@@ -8,10 +8,11 @@ and progress. The exit status is 0, 1 for an error (described in one sentence), 
 terminal.
 
 There is one module per group of commands in `commands`, and one package for `chat`, loaded when a command runs
-(`command_list`). They share these: `options` is what people give a command, `home` locates sessions, `opening` opens
-one and reports damage, `rows` and `descriptions` describe a session or an entry in one line, `columns` fits lines into
-a terminal, `picker` lets a person choose, `messages` words what goes wrong, `output` writes. rich and prompt_toolkit
-are imported only at a terminal, when a table or a person's keys need them.
+(`command_list`); before that, nothing of the library is. They share these: `options` is what people give a command,
+`home` locates sessions, `opening` opens one and reports damage, `rows` and `descriptions` describe a session or an
+entry in one line, `columns` fits lines into a terminal, `picker` lets a person choose, `messages` words what goes
+wrong, `output` writes. rich and prompt_toolkit are imported only at a terminal, when a table or a person's keys need
+them.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ import click
 
 from .. import __version__
 from .command_list import LazyCommands, Place, Section
-from .messages import be_verbose
-from .output import prepare
 
 _SECTIONS = (
     Section(
@@ -112,5 +111,8 @@ def main(verbose: bool) -> None:
       treering tree last                 all branches of the most recent session
       treering doctor ~/sessions         report damage, by file, line and byte
     """
+    from .messages import be_verbose
+    from .output import prepare
+
     prepare()
     be_verbose(verbose=verbose)

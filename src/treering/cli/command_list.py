@@ -1,4 +1,6 @@
-"""The commands by name, each loaded on demand, so that help and completion are fast.
+"""The commands by name, each loaded on demand, so that help, completion and the version are fast.
+
+Nothing of the library is imported before a command is.
 
 The help lines in the list of commands are repeated here; a test compares them with the commands' own.
 """
@@ -10,15 +12,10 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from keyword import iskeyword
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import click
 from click.exceptions import Exit
-from msgspec import Struct
-
-from ..events.errors import TreeringError
-from .messages import sentence
-from .output import INTERRUPTED, discard_stdout
 
 _OTHER_NAMES = {
     **dict.fromkeys(("list", "ls"), ("sessions",)),
@@ -41,7 +38,7 @@ _OTHER_NAMES = {
 """Names that other programs use for these commands."""
 
 
-class Place(Struct, frozen=True):
+class Place(NamedTuple):
     """The location of a command.
 
     Attributes:
@@ -54,7 +51,7 @@ class Place(Struct, frozen=True):
     help: str
 
 
-class Section(Struct, frozen=True):
+class Section(NamedTuple):
     """A group of commands under a heading."""
 
     title: str
@@ -73,14 +70,25 @@ def _misplaced(error: click.NoSuchOption, place: str) -> click.UsageError:
 def _in_one_sentence() -> Generator[None]:
     try:
         yield
+    except (click.ClickException, click.Abort, Exit):
+        raise
     except BrokenPipeError:
+        from .output import discard_stdout
+
         discard_stdout()
         raise Exit(0) from None
-    except (TreeringError, OSError) as error:
+    except Exception as error:
+        from ..events.errors import TreeringError
+        from .messages import sentence
+
+        if not isinstance(error, TreeringError | OSError):
+            raise
         with suppress(BrokenPipeError):
             click.echo(f"treering: {sentence(error)}", err=True)
         raise Exit(1) from error
     except KeyboardInterrupt:
+        from .output import INTERRUPTED
+
         raise Exit(INTERRUPTED) from None
 
 
