@@ -36,7 +36,7 @@ from ..log.open_log import OpenLog
 from .appending import Appending
 from .compaction import Compacting
 from .reading import read_log
-from .shown_path import ShownPath, state_of_work
+from .shown_path import ShownPath, grown_state, state_of_work
 
 
 class Fitting(Compacting):
@@ -170,6 +170,9 @@ async def built_from(
     source = await _source(log, leaf, builder.tokenizer)
     if source.tokens(builder.tokenizer) > budget.available_tokens:
         source = replace(source, summaries=await _summaries(log, before))
+        state = await grown_state(log, leaf, source.project_path)
+        if state is not None:  # the strategies need not be tried twice
+            source = replace(source, state=state, unread=source.unread - {"state"})
     while True:
         try:
             return source, builder.build(source, budget)

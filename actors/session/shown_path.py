@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from ...events.entries import ContextEdit, Entry
+from ...events.index import LogIndex
 from ...projections.building.state_of_work import SessionState, Work
 from ...projections.context import boundary, clears, first_kept
 from ...projections.context_edits import edits_on, last_edits, with_edits
@@ -57,21 +58,33 @@ async def _start(log: OpenLog, leaf: int, edits: Mapping[int, ContextEdit]) -> i
 
 async def state_of_work(log: OpenLog, leaf: int, project_path: str) -> SessionState:
     """Return the state of the work on the path to a leaf, reading only what is new since it was last asked for."""
-    index = log.index
-    marks = (index, index.boundaries[leaf], index.edits[leaf])
-    kept = log.work
-    if kept is not None and kept.marks == marks:
-        new = list(takewhile(lambda seq: seq > kept.leaf, index.upward(leaf)))
-        below = index.parents[new[-1]] if new else leaf
-        if below == kept.leaf:
-            entries = await log.entries_in(new[::-1])
-            if log.work is kept:  # nobody else went on with it meanwhile
-                for entry in entries:
-                    kept.work.add(entry)
-                log.work = KeptWork(kept.work, leaf, marks)
-                return kept.work.state(project_path)
+    known = await grown_state(log, leaf, project_path)
+    if known is not None:
+        return known
     work = Work()
     for entry in await (await ShownPath.to(log, leaf)).entries():
         work.add(entry)
-    log.work = KeptWork(work, leaf, marks)
+    log.work = KeptWork(work, leaf, _marks(log, leaf))
     return work.state(project_path)
+
+
+async def grown_state(log: OpenLog, leaf: int, project_path: str) -> SessionState | None:
+    """Return the state of the work on a path if it goes on from the one that was asked for last, or None."""
+    index, kept, marks = log.index, log.work, _marks(log, leaf)
+    if kept is None or kept.marks != marks:
+        return None
+    new = list(takewhile(lambda seq: seq > kept.leaf, index.upward(leaf)))
+    if (index.parents[new[-1]] if new else leaf) != kept.leaf:
+        return None
+    entries = await log.entries_in(new[::-1])
+    if log.work is not kept:  # somebody else went on with it meanwhile
+        return None
+    for entry in entries:
+        kept.work.add(entry)
+    log.work = KeptWork(kept.work, leaf, marks)
+    return kept.work.state(project_path)
+
+
+def _marks(log: OpenLog, leaf: int) -> tuple[LogIndex, int, int]:
+    """Return what two paths have in common if one shows the other as it was, see `KeptWork`."""
+    return log.index, log.index.boundaries[leaf], log.index.edits[leaf]

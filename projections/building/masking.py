@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ...events.content import ToolResult, ToolResultPart, ToolUsePart
@@ -69,7 +70,7 @@ class MaskedTools:
         adds_up = not counts_whole_messages(tokenizer)
         kept = source.counted_by(tokenizer)
         walk = self._kept_walk(kept, limit) or MaskingWalk(self, limit, tokenizer)
-        if adds_up and not walk.masked and _exceeds(messages, sizes, budget_tokens):
+        if adds_up and not walk.masked and _bare_tokens(messages, sizes, kept) > budget_tokens:
             raise _too_large_error(budget_tokens)
         if kept is not None:  # what comes after a message decides whether a request ended with it
             walk.go_on(messages, sizes, min(kept.turn, len(messages) - 1))
@@ -209,11 +210,25 @@ def _ends_request(messages: Sequence[ContextMessage], place: int) -> bool:
     return messages[place].role != "assistant" and messages[place + 1].role == "assistant"
 
 
-def _exceeds(messages: Sequence[ContextMessage], sizes: Sequence[int], available: int) -> bool:
-    """Return whether the messages without results take more than what is available, looking from the end backwards."""
-    for each, size in zip(reversed(messages), reversed(sizes), strict=True):
-        if not has_results(each.message):
-            available -= size
-            if available < 0:
-                return True
-    return False
+def _bare_tokens(messages: Sequence[ContextMessage], sizes: Sequence[int], kept: PairedMessages | None) -> int:
+    """Return the tokens of the messages without results, going on where an earlier context ended."""
+    begin, tokens = 0, 0
+    if kept is not None:
+        known = kept.derived.get(_bare_tokens)
+        if isinstance(known, _BareTokens) and known.through <= kept.turn:
+            begin, tokens = known.through, known.tokens
+        tokens += _without_results(messages, sizes, begin, kept.turn)
+        begin = kept.turn
+        kept.derived[_bare_tokens] = _BareTokens(begin, tokens)
+    return tokens + _without_results(messages, sizes, begin, len(messages))
+
+
+class _BareTokens(Struct, frozen=True, gc=False):
+    """The tokens of those of the first so many messages that have no results."""
+
+    through: int
+    tokens: int
+
+
+def _without_results(messages: Sequence[ContextMessage], sizes: Sequence[int], begin: int, end: int) -> int:
+    return sum(sizes[place] for place in range(begin, end) if not has_results(messages[place].message))

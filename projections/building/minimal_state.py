@@ -41,8 +41,9 @@ class MinimalState:
         for candidate in (state, *(_reduced(state, *step) for step in _STEPS)):
             state_message = ContextMessage("", Message("system", (text(format_state_context(candidate)),)))
             messages = (*opening, state_message, request)
-            if context_tokens(messages, tokenizer) <= budget_tokens:
-                return result_of(source, messages)
+            tokens = context_tokens(messages, tokenizer)
+            if tokens <= budget_tokens:
+                return result_of(source, messages, tokens)
         raise ContextOverflow(f"the state of the work and the last user message do not fit into {budget_tokens} tokens")
 
 
@@ -57,10 +58,10 @@ def last_request(source: ContextSource) -> ContextMessage:
     return ContextMessage(request.entry_id, replace(request.message, content=content))
 
 
-def result_of(source: ContextSource, messages: tuple[ContextMessage, ...]) -> StrategyResult:
-    """Return a result with these messages, in which the state represents all others."""
+def result_of(source: ContextSource, messages: tuple[ContextMessage, ...], tokens: int | None = None) -> StrategyResult:
+    """Return a result with these messages, in which the state represents all others; with their tokens, if counted."""
     included = source.originals(messages)
-    return StrategyResult(messages, included, source.originals(source.messages) - included)
+    return StrategyResult(messages, included, source.originals(source.messages) - included, tokens=tokens)
 
 
 def _reduced(state: SessionState, lines: int, chars: int) -> SessionState:

@@ -134,11 +134,11 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
 
 
 @pytest.mark.parametrize(
-    ("strategy", "share", "tokens"),
-    [(MaskedTools(), 0.7, 0), (State(), 0.0, 300), (Recent(), 0.0, 1000)],
+    ("strategies", "share", "tokens"),
+    [([MaskedTools()], 0.7, 0), ([State()], 0.0, 300), ([Recent()], 0.0, 1000), ([MaskedTools(), State()], 0.1, 0)],
 )
 async def test_what_a_turn_costs_does_not_grow_with_what_came_before(
-    host: SessionHost, strategy: ContextStrategy, share: float, tokens: int
+    host: SessionHost, strategies: list[ContextStrategy], share: float, tokens: int
 ) -> None:
     """Counted in calls of functions, those in C left out: copying what is known takes no more of them."""
     counts: list[int] = []
@@ -147,13 +147,14 @@ async def test_what_a_turn_costs_does_not_grow_with_what_came_before(
         for number in range(length // 4):
             await session.append_many(turn(number))
         budget = available(tokens + int(count_messages(await session.messages(), sizes) * share))
-        builder = ContextBuilder(sizes, [strategy])
+        builder = ContextBuilder(sizes, strategies)
         await session.build_context(budget, builder, summarizer=in_short)
         for number in range(3):  # the second puts what the first one has read into place
             await session.append_many(turn(length + number))
             with counted_calls() as calls:
                 result = await session.build_context(budget, builder)
-        assert result.strategy == strategy.name
+        assert result.strategy == strategies[-1].name
+        assert calls.count("ContextBuilder._try") <= len(strategies)  # each is tried once
         counts.append(len(calls))
     assert counts[1] < 1.1 * counts[0] + 60  # a turn that has lasted long lets others go on, which takes some 40 calls
 
