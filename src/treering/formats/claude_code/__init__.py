@@ -8,7 +8,7 @@ There is one line for each prompt, each part of an answer, the results of each c
     {"type":"progress","uuid":"p1","parentUuid":"a2","data":{...},...}
     {"type":"user","uuid":"u2","parentUuid":"a2","message":{"content":[{"type":"tool_result",...}]},"toolUseResult":...}
 
-The file is read in two passes: the first determines the tree of lines (`scan`, `tree`), the second reads
+The file is read in two passes: the first determines the tree of lines (`reader`, `scan`, `tree`), the second reads
 the content line by line (`entries`), so a transcript of any size needs little memory. Sub-agents become separate
 sessions (`agents`), and so do lines of another session that ended up in the file.
 """
@@ -31,9 +31,9 @@ from ..opening import unreadable
 from .agents import PREFIX, AgentFiles, Callers, meta_of
 from .entries import Entries, time_of
 from .lines import Outline, outline_of
-from .scan import Scan
+from .reader import Reader
+from .scan import BUFFER, Scan
 from .steps import Conversation
-from .tree import Tree
 
 _LINES_CHECKED = 50
 _LONG_FIRST_LINE = re.compile(rb'\{"parentUuid":(null|"[^"]*"),"')  # of a first line that is longer than the head
@@ -77,10 +77,12 @@ class _Transcript:
     """
 
     def __init__(self, path: Path, beside: AgentFiles) -> None:
-        self._scan, self._conversations = _scanned(path)
+        self._reader = _read(path)
+        self._scan = self._reader.scan
+        self._conversations = [*self._reader.tree.conversations]
         self._own = [conversation for conversation in self._conversations if not conversation.agent]
         self._callers = Callers(self._scan, self._own)
-        self._agents: list[tuple[Scan, list[Conversation]]] = []
+        self._agents: list[Reader] = []
         self._agent_files: list[Path] = []
         self._sessions = {node.session for node in self._scan.nodes if not node.sidechain}
         self._sessions.update(conversation.session for conversation in self._own)
@@ -88,7 +90,7 @@ class _Transcript:
         for agent_path in beside.of(self._scan, self._sessions) if self._own and not alone else ():
             self._agent_files += (agent_path, agent_path.with_suffix(".meta.json"))
             try:
-                self._agents.append(_scanned(agent_path))
+                self._agents.append(_read(agent_path))
             except (ForeignFormatError, OSError) as error:
                 self._scan.findings.append(unreadable(error, agent_path))
 
@@ -102,19 +104,19 @@ class _Transcript:
                 timestamp=EPOCH,
                 parent_session=_forked_from(conversation),
             )
-            yield self._session(self._scan, conversation, header, findings)
+            yield self._session(self._reader, conversation, header, findings)
             findings = []
-        for scan, conversations in [(self._scan, self._conversations), *self._agents]:
-            findings = findings if scan is self._scan else scan.findings
-            for conversation in conversations:
+        for reader in [self._reader, *self._agents]:
+            findings = findings if reader is self._reader else reader.scan.findings
+            for conversation in reader.tree.conversations:
                 if conversation.agent:
-                    yield self._session(scan, conversation, self._agent_header(scan, conversation), findings)
+                    yield self._session(reader, conversation, self._agent_header(reader.scan, conversation), findings)
                     findings = []
 
     def _session(
-        self, scan: Scan, conversation: Conversation, header: Header, findings: list[Finding]
+        self, reader: Reader, conversation: Conversation, header: Header, findings: list[Finding]
     ) -> ForeignSession:
-        return replace(_session(scan, conversation, header, findings), beside=tuple(self._agent_files))
+        return replace(_session(reader, conversation, header, findings), beside=tuple(self._agent_files))
 
     def _agent_header(self, scan: Scan, conversation: Conversation) -> Header:
         """Return the header of a sub-agent's session, with its parent.
@@ -124,7 +126,7 @@ class _Transcript:
         parent therefore does not depend on which transcripts lie beside the file or on the order in which they are
         read.
         """
-        meta = meta_of(scan.path)
+        meta = meta_of(scan)
         names_itself = conversation.session == PREFIX + conversation.agent
         names_parent = not names_itself and conversation.first.session != ""
         is_in_own_folder = self._scan.path.with_suffix("") in scan.path.parents
@@ -139,24 +141,21 @@ class _Transcript:
             timestamp=EPOCH,
             parent_session=parent if names_itself else parent or conversation.session,
             parent_entry=caller[1].id if caller is not None else None,
-            title=meta.description or meta.agent_type,
+            title=meta.title,
         )
 
 
-def _session(scan: Scan, conversation: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
+def _session(reader: Reader, conversation: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
     """Make a session from a conversation; `header` has its id, title and parent."""
     steps = list(conversation.in_order())
     times = (time_of(step.boundary or step.nodes[0]) for step in steps)
     started = time_of(conversation.first) or next((time for time in times if time is not None), EPOCH)
-    lines = {node.uuid for step in steps for node in step.nodes}
-    titled = (conversation.session, *(lines & scan.automatic.keys()))
-    automatic_titles = [scan.automatic[key] for key in titled if key in scan.automatic]
-    title = header.title or (automatic_titles[0] if automatic_titles else None)
+    title = header.title or reader.tree.automatic_title(conversation)
     header = replace(header, timestamp=started, cwd=conversation.first.cwd, title=title)
-    titles = [] if conversation.agent else scan.titles_of(conversation.session)
+    titles = [] if conversation.agent else reader.scan.titles_of(conversation.session)
     return ForeignSession(
         header=header,
-        entries=iter(Entries(scan, conversation, header.id, started, titles, findings)),
+        entries=iter(Entries(reader.scan, conversation, header.id, started, titles, findings)),
         findings=findings,
     )
 
@@ -167,10 +166,12 @@ def _forked_from(conversation: Conversation) -> str | None:
     return next((origin for origin in origins if origin not in ("", conversation.session)), None)
 
 
-def _scanned(path: Path) -> tuple[Scan, list[Conversation]]:
-    scan = Scan(path)
-    scan.run()
-    tree = Tree(scan)
+def _read(path: Path) -> Reader:
+    reader = Reader(path)
+    with path.open("rb", buffering=BUFFER) as file:
+        reader.add(file)
+    scan, tree = reader.scan, reader.tree
+    scan.close()
     renamed = sorted(
         (node for conversation in tree.conversations for node in conversation.renamed), key=lambda node: node.number
     )
@@ -183,7 +184,7 @@ def _scanned(path: Path) -> tuple[Scan, list[Conversation]]:
         if nodes:
             message = f"{counted(len(nodes), 'line')} {what}"
             scan.findings.append(Finding(str(path), nodes[0].number, nodes[0].byte, code, "warning", message))
-    return scan, tree.conversations
+    return reader
 
 
 def _is_claude_line(outline: Outline) -> bool:

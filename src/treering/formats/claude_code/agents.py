@@ -7,16 +7,14 @@ A file `agent-<id>.meta.json` may hold more information.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct, field
-
 from ...events.entries import EPOCH
 from .entries import time_of
-from .lines import outline_of
+from .lines import Meta, meta_in, outline_of
 from .scan import STARTS_AGENT, Scan
 from .steps import Answer, Conversation, Step
 
@@ -24,20 +22,12 @@ PREFIX = "agent-"
 """The prefix of their file names."""
 
 
-class Meta(Struct, gc=False):
-    """The metadata file beside a sub-agent's transcript."""
-
-    agent_type: str | None = field(name="agentType", default=None)
-    description: str | None = None
-    call: str | None = field(name="toolUseId", default=None)
-
-
-def meta_of(path: Path) -> Meta:
-    """Read the optional metadata file beside a transcript; return an empty one if it is missing or damaged."""
+def meta_of(scan: Scan) -> Meta:
+    """Return what the file beside a transcript says, or else a line in it; nothing if there is neither."""
     try:
-        return msgspec.json.decode(path.with_suffix(".meta.json").read_bytes(), type=Meta)
-    except (OSError, ValueError, RecursionError):
-        return Meta()
+        return meta_in(scan.path.with_suffix(".meta.json").read_bytes())
+    except OSError:
+        return scan.meta
 
 
 class AgentFiles:
@@ -106,12 +96,15 @@ class Callers:
         conversations: Its conversations, without those of sub-agents.
     """
 
-    def __init__(self, scan: Scan, conversations: list[Conversation]) -> None:
+    def __init__(self, scan: Scan, conversations: Sequence[Conversation]) -> None:
         self._scan = scan
         self._conversations = conversations
-        self._starts = [
+
+    @cached_property
+    def _starts(self) -> list[tuple[datetime, Conversation, Step]]:
+        return [
             (time_of(step.nodes[0]) or EPOCH, conversation, step)
-            for conversation in conversations
+            for conversation in self._conversations
             for step in conversation.in_order()
             if isinstance(step, Answer) and not STARTS_AGENT.isdisjoint(step.calls.values())
         ]

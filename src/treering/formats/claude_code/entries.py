@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -51,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Entries:
-    """The entries of a conversation, as an iterable.
+    """The entries of a conversation in a file, as an iterable.
 
     Args:
         scan: The file that holds it.
@@ -74,13 +75,10 @@ class Entries:
         self._path = scan.path
         self._conversation = conversation
         self._session = session
-        self._time = started
         self._titles = titles
         self._findings = findings
-        self._notes = Notes(scan.path, findings)
-        self._reading = Reading(self._notes)
+        self._maker = EntryMaker(scan.path, started, findings)
         self._offset = 0
-        self._place: tuple[str | None, str | None, str | None] = (None, None, None)
 
     def __iter__(self) -> Iterator[KnownEntry]:
         last: str | None = None
@@ -95,14 +93,12 @@ class Entries:
             for step in self._conversation.in_order():
                 if step in early:
                     continue
-                parent = step.parent
-                yield self._entry(step, parent.id if parent is not None else None, self._lines(file, step))
+                yield self._maker.entry(step, self._lines(file, step))
                 last = step.id
         yield from self._title_entries(last)
-        self._notes.close()
+        self._maker.close()
 
-    def _lines(self, file: BinaryIO, step: Step) -> list[Line]:
-        lines: list[Line] = []
+    def _lines(self, file: BinaryIO, step: Step) -> Iterator[bytes]:
         for node in step.nodes:
             if node.byte != self._offset:
                 file.seek(node.byte)
@@ -111,6 +107,56 @@ class Entries:
             if len(data) < node.size:
                 where = Where(str(self._path), node.number, node.byte)
                 raise ForeignFormatError("the file was truncated while it was read: import it again", where=where)
+            yield data
+
+    def _title_entries(self, last: str | None) -> Iterator[KnownEntry]:
+        """Yield the titles that the user gave the session, as entries aside from the conversation."""
+        previous: str | None = None
+        for number, title in enumerate(self._titles):
+            if title != previous:
+                entry_id = derived_id(self._session, "custom-title", str(number), title)
+                yield SessionInfoEntry(
+                    id=entry_id, parent_id=last, timestamp=self._maker.time, aside=True, session_info=SessionInfo(name=title)
+                )
+                previous = title
+
+class EntryMaker:
+    """What makes an entry of each step of a conversation.
+
+    Args:
+        path: The file, which findings name.
+        started: When the conversation began.
+        findings: The list that gets a finding for everything left out.
+
+    Attributes:
+        time: When the last entry was written.
+    """
+
+    def __init__(self, path: Path, started: datetime, findings: list[Finding]) -> None:
+        self._path = path
+        self.time = started
+        self._findings = findings
+        self._notes = Notes(path, findings)
+        self._reading = Reading(self._notes)
+        self._place: tuple[str | None, str | None, str | None] = (None, None, None)
+
+    def entry(self, step: Step, lines: Iterable[bytes]) -> KnownEntry:
+        """Make the entry of a step; it says of folder, branch and version what is new since the entry made before.
+
+        Args:
+            step: The step.
+            lines: Its lines.
+        """
+        parent = step.parent
+        return self._entry(step, parent.id if parent is not None else None, self._read(step, lines))
+
+    def close(self) -> None:
+        """Report what was left out."""
+        self._notes.close()
+
+    def _read(self, step: Step, data_of_lines: Iterable[bytes]) -> list[Line]:
+        lines: list[Line] = []
+        for node, data in zip(step.nodes, data_of_lines, strict=True):
             line, is_exact = line_of(data)
             lines.append(line)
             if step.kind != "words":  # that line was read for its results
@@ -126,7 +172,7 @@ class Entries:
         return lines
 
     def _entry(self, step: Step, parent: str | None, lines: list[Line]) -> KnownEntry:
-        time = self._time = time_of(step.boundary or step.nodes[0]) or self._time
+        time = self.time = time_of(step.boundary or step.nodes[0]) or self.time
         if step.kind == "compaction":
             payload = self._compaction(step, lines)
             return CompactionEntry(id=step.id, parent_id=parent, timestamp=time, compaction=payload)
@@ -209,17 +255,6 @@ class Entries:
         if place != self._place:
             metadata.cwd, metadata.git_branch, metadata.version = self._place = place
         return None if metadata == _NOTHING else Raw(_encode(metadata))
-
-    def _title_entries(self, last: str | None) -> Iterator[KnownEntry]:
-        """Yield the titles that the user gave the session, as entries aside from the conversation."""
-        previous: str | None = None
-        for number, title in enumerate(self._titles):
-            if title != previous:
-                entry_id = derived_id(self._session, "custom-title", str(number), title)
-                yield SessionInfoEntry(
-                    id=entry_id, parent_id=last, timestamp=self._time, aside=True, session_info=SessionInfo(name=title)
-                )
-                previous = title
 
 
 def time_of(node: Node) -> datetime | None:

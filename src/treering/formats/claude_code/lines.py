@@ -216,6 +216,19 @@ class Line(Struct, gc=False):
     version: str | None = None
 
 
+class Meta(Struct, gc=False):
+    """What is known of a sub-agent: a file beside its transcript, or, as the Claude Agent SDK mirrors it, a line in it."""
+
+    agent_type: str | None = field(name="agentType", default=None)
+    description: str | None = None
+    call: str | None = field(name="toolUseId", default=None)
+
+    @property
+    def title(self) -> str | None:
+        """What the sub-agent is for."""
+        return self.description or self.agent_type
+
+
 class _Result(Struct, gc=False):
     agent: str | None = field(name="agentId", default=None)
 
@@ -274,6 +287,14 @@ def whole_line_in(data: bytes) -> bytes | None:
             if outline.uuid or outline.session:
                 return bytes(tail)
     return None
+
+
+def meta_in(data: bytes) -> Meta:
+    """Decode what is known of a sub-agent; what is damaged says nothing."""
+    try:
+        return msgspec.json.decode(data, type=Meta)
+    except (ValueError, RecursionError):
+        return Meta()
 
 
 def agent_of_result(data: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""The first pass through a transcript of Claude Code: classify its lines, and set aside those outside any conversation.
+"""The first look at the lines of a transcript: classify them as they come, and set aside those outside any conversation.
 
 Every line with a uuid is a node of the tree, even if it is not a message: chains of parents run through progress
 reports and attachments. Only titles are not, whose uuids nothing refers to. Bookkeeping lines are counted, with one
@@ -21,7 +21,7 @@ from ...events.texts import counted
 from ..chain import derived_id
 from ..json_lines import Notes
 from .attachments import has_content, is_known
-from .lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
+from .lines import CompactionFacts, Meta, Outline, agent_of_result, meta_in, outline_of, prompts_of, whole_line_in
 
 Kind: TypeAlias = Literal[
     "user", "results", "assistant", "boundary", "summary", "queued", "attached", "command", "link"
@@ -44,6 +44,7 @@ BUFFER = 1024 * 1024
 
 _PROMPT_START_MAX = 4096
 _TITLES = frozenset({"custom-title", "ai-title"})
+_META = "agent_metadata"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -147,7 +148,10 @@ def missing_id(uuid: str, position: int) -> str:
 
 
 class Scan:
-    """A transcript, read once by `run`.
+    """The lines of a transcript so far.
+
+    Args:
+        path: The file, which findings name.
 
     Attributes:
         path: The file.
@@ -155,6 +159,8 @@ class Scan:
         session: The session of lines that do not name one.
         flat: Whether no line names a parent, as in transcripts from other tools: each message then follows the
             previous one.
+        says_something: Whether there is a message.
+        meta: What its lines say about the sub-agent whose transcript it is.
         automatic: The titles that Claude Code made, by session or by the id of a line in the session.
         agents: The calls that started sub-agents, by sub-agent, as far as results and progress reports name them.
         prompts: The prompts that calls give to sub-agents, by call.
@@ -166,6 +172,8 @@ class Scan:
         self.nodes: list[Node] = []
         self.session = ""
         self.flat = True
+        self.says_something = False
+        self.meta = Meta()
         self.automatic: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.prompts: dict[str, str] = {}
@@ -174,28 +182,29 @@ class Scan:
         self._left_out: Counter[str] = Counter()
         self._notes = Notes(path, self.findings)
         self._by_uuid: dict[str, Node] = {}
+        self._number = self._byte = 0
+        self._names_session = False
 
-    def run(self) -> None:
-        """Scan the file.
+    def feed(self, line: bytes) -> None:
+        """Take the next line, with its newline if it has one."""
+        self._number += 1
+        if self._number == 1 and line.startswith(_BOM):
+            line, self._byte = line[len(_BOM) :], len(_BOM)
+        if not line.isspace():
+            if not self.session:
+                self.session = derived_id("claude-code", blake2b(line, digest_size=16).hexdigest())
+            self._read_line(line, self._number, self._byte)
+        self._byte += len(line)
+
+    def close(self) -> None:
+        """Report what was left out: there are no more lines.
 
         Raises:
-            ForeignFormatError: The file has no message.
-            OSError: It cannot be read.
+            ForeignFormatError: There is no message.
         """
-        first, byte = b"", 0
-        with self.path.open("rb", buffering=BUFFER) as file:
-            for number, line in enumerate(file, 1):
-                if number == 1 and line.startswith(_BOM):
-                    line, byte = line[len(_BOM) :], len(_BOM)
-                if not line.isspace():
-                    first = first or line
-                    self._read_line(line, number, byte)
-                byte += len(line)
         self._by_uuid.clear()
-        if all(node.kind in ASIDE for node in self.nodes):
+        if not self.says_something:
             raise ForeignFormatError("the file contains no messages of Claude Code", where=Where(str(self.path)))
-        if not self.session:
-            self.session = derived_id("claude-code", blake2b(first, digest_size=16).hexdigest())
         for kind, count in sorted(self._left_out.items()):
             message = f"{counted(count, 'line')} of kind {kind} left out: not part of the conversation"
             self.findings.append(Finding(str(self.path), None, None, "skipped", "note", message))
@@ -205,6 +214,12 @@ class Scan:
         """Return the titles that the user gave a session, in order."""
         nameless = self._titles.get("", []) if session == self.session else []
         return [title for _, title in sorted([*self._titles.get(session, []), *nameless])]
+
+    def title_of(self, session: str) -> str | None:
+        """Return the last title that the user gave a session; None if there is none."""
+        nameless = self._titles.get("", []) if session == self.session else []
+        last = max([*self._titles.get(session, [])[-1:], *nameless[-1:]], default=None)
+        return None if last is None else last[1]
 
     def _read_line(self, line: bytes, number: int, byte: int) -> None:
         outline = outline_of(line)
@@ -234,7 +249,9 @@ class Scan:
         self._by_uuid[uuid] = node
         node.index = len(self.nodes)
         self.nodes.append(node)
-        self.session = self.session or node.session
+        if node.session and not self._names_session:
+            self.session, self._names_session = node.session, True
+        self.says_something = self.says_something or kind not in ASIDE
         self.flat = self.flat and node.parent is None
         if kind == "link":
             self._leave_out(outline, line, number, byte)
@@ -268,6 +285,8 @@ class Scan:
             self.automatic[session] = outline.ai_title
         elif name == "summary" and outline.summary and outline.leaf:
             self.automatic[outline.leaf] = outline.summary
+        elif name == _META:
+            self.meta = meta_in(line)
         else:
             self._leave_out(outline, line, number, byte)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from ..chain import derived_id
@@ -26,9 +26,10 @@ class Step:
         unnamed: For results: the calls answered by the results that do not name a call, in order.
         boundary: For a compaction: its boundary line.
         kept: For a compaction: the first step that it kept.
+        position: Its position in the conversation, from 0.
     """
 
-    __slots__ = ("above", "answer", "before", "boundary", "id", "kept", "kind", "nodes", "unnamed")
+    __slots__ = ("above", "answer", "before", "boundary", "id", "kept", "kind", "nodes", "position", "unnamed")
 
     def __init__(self, kind: StepKind, node: Node, above: Step | None) -> None:
         self.kind = kind
@@ -40,6 +41,7 @@ class Step:
         self.unnamed: list[str] = []
         self.boundary: Node | None = None
         self.kept: Step | None = None
+        self.position = 0
 
     @property
     def end(self) -> Step | None:
@@ -127,6 +129,7 @@ class Conversation:
         pending_compaction: A compaction whose summary has not been seen yet.
         compacted: The compactions that kept messages, by the last step that each kept.
         renamed: The first lines of the steps whose id another step had.
+        touched: The steps that got lines since `changed` was called, in the order of the lines.
     """
 
     __slots__ = (
@@ -140,6 +143,7 @@ class Conversation:
         "renamed",
         "session",
         "steps",
+        "touched",
     )
 
     def __init__(self, session: str, agent: str, first: Node) -> None:
@@ -152,6 +156,7 @@ class Conversation:
         self.pending_compaction: Step | None = None
         self.compacted: dict[Step, Step] = {}
         self.renamed: list[Node] = []
+        self.touched: list[Step] = []
         self._uses: dict[str, int] = {}  # how often each id was asked for
 
     def add(self, step: Step) -> None:
@@ -163,6 +168,7 @@ class Conversation:
         if step.id != wanted:
             self.renamed.append(step.nodes[0])
         self._uses[step.id] = 1
+        step.position = len(self.steps)
         self.steps.append(step)
 
     def in_order(self) -> Iterator[Step]:
@@ -170,12 +176,21 @@ class Conversation:
 
         The last step is the leaf of the conversation.
         """
-        for step in self.steps:
-            if step.answer is None and step.nodes:
-                yield step
-                if isinstance(step, Answer):
-                    yield from step.results
-                    yield from step.words
+        return _in_order(self.steps)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it has a message."""
+        return any(step.kind != "attached" for step in self.in_order())
+
+    def changed(self) -> list[Step]:
+        """Return the steps that got lines since this was asked last, in order, without early ones, which come later."""
+        touched = set(self.touched)
+        early = touched.intersection(self.early())
+        self.touched = [*early]
+        changed = touched - early
+        owners = {step.answer or step for step in changed}
+        return [step for step in _in_order(sorted(owners, key=lambda each: each.position)) if step in changed]
 
     def early(self) -> list[Step]:
         """Return the attachments and words at its end that a result will precede, which is not in the file so far."""
@@ -187,6 +202,15 @@ class Conversation:
             if step.kind != "results" and isinstance(answer, Answer) and not answer.answered.issuperset(answer.calls):
                 early.append(step)
         return early
+
+
+def _in_order(steps: Iterable[Step]) -> Iterator[Step]:
+    for step in steps:
+        if step.answer is None and step.nodes:
+            yield step
+            if isinstance(step, Answer):
+                yield from step.results
+                yield from step.words
 
 
 def last_message(step: Step | None) -> Step | None:

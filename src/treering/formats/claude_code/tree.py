@@ -20,82 +20,120 @@ in between. A fork in the file is therefore rarely a fork in the conversation. T
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from .scan import Node, Scan
 from .steps import Answer, Conversation, Step, StepKind, last_message
 
+_Place: TypeAlias = tuple[Conversation, Step | None, Step | None]
+"""Where a line is: its conversation, the step that its children are below, and the step that it is a part of."""
+
 
 class Tree:
-    """The conversations of a transcript.
+    """The conversations that the lines of a transcript make so far.
 
     Attributes:
-        conversations: The conversations with at least one message, in the order in which they begin.
-        alone: The attachments in conversations that have no message.
         lost: The lines whose parents are not in the file.
         cyclic: The lines at which cycles of parents were cut, one per cycle.
     """
 
     def __init__(self, scan: Scan) -> None:
-        self.alone: list[Node] = []
         self.lost: list[Node] = []
         self.cyclic: list[Node] = []
         self._scan = scan
+        self._relies_on: tuple[str | None, bool] = None, False  # the session and the flatness that lines were placed by
         self._conversations: dict[tuple[str, str], Conversation] = {}
+        self._seen: dict[str, Node] = {}  # the last line with each id
         self._earlier: dict[int, Node] = {}  # by a line's index, the earlier line with the same id
-        self._parents = self._resolve_parents()
-        self._places: dict[int, tuple[Conversation, Step | None]] = {}
-        self._kept: dict[str, tuple[Conversation, Step] | None] = {  # places of the lines that a compaction kept
-            uuid: None for node in scan.nodes if node.facts is not None for uuid in node.facts.kept
-        }
-        for node in self._parents_first():
-            self._place(node)
-        self.conversations: list[Conversation] = []
-        for conversation in self._conversations.values():
-            steps = list(conversation.in_order())
-            if any(step.kind != "attached" for step in steps):
-                self.conversations.append(conversation)
-            else:
-                self.alone += (step.nodes[0] for step in steps)
+        self._awaiting: dict[str, list[Node]] = {}  # by an id that no earlier line had, the lines that it is the parent of
+        self._parents: list[Node | None] = []
+        self._places: list[_Place | None] = []
+
+    @property
+    def conversations(self) -> Iterator[Conversation]:
+        """The conversations with at least one message, in the order in which they begin."""
+        return (each for each in self._conversations.values() if each.says_something)
+
+    @property
+    def alone(self) -> list[Node]:
+        """The attachments in conversations that have no message."""
+        mute = (each for each in self._conversations.values() if not each.says_something)
+        return [step.nodes[0] for conversation in mute for step in conversation.in_order()]
+
+    def automatic_title(self, conversation: Conversation) -> str | None:
+        """Return the title that Claude Code made for a conversation, by its session or one of its lines."""
+        automatic = self._scan.automatic
+        if conversation.session in automatic:
+            return automatic[conversation.session]
+        nodes = ((self._seen.get(uuid), title) for uuid, title in automatic.items())
+        places = ((self._places[node.index], title) for node, title in nodes if node is not None)
+        return next((title for place, title in places if place is not None and place[0] is conversation), None)
+
+    def extend(self) -> bool:
+        """Place the lines that were scanned since.
+
+        Returns:
+            Whether each line that was placed before is where it would be if all lines had been there at once. If not,
+            a tree has to be made anew.
+        """
+        nodes = self._scan.nodes[len(self._parents) :]
+        session, flat = self._relies_on
+        stands = self._resolve_parents(nodes) and session in (None, self._scan.session) and flat <= self._scan.flat
+        if stands:
+            for node in self._parents_first(nodes):
+                self._place(node)
+        return stands
 
     # -- parents of lines
 
-    def _resolve_parents(self) -> list[Node | None]:
-        """Return the parent of each line: the nearest earlier line with the parent's id, or else the last later one."""
-        parents: list[Node | None] = []
-        seen: dict[str, Node] = {}
+    def _resolve_parents(self, nodes: Sequence[Node]) -> bool:
+        """Find the parent of each line: the nearest earlier line with the parent's id, or else the last later one.
+
+        Return whether the lines that were placed before have the parents by which they were placed.
+        """
         later: list[Node] = []
-        for node in self._scan.nodes:
-            parent = seen.get(node.parent) if node.parent is not None else None
+        moving: list[tuple[Node, Node]] = []
+        for node in nodes:
+            parent = self._seen.get(node.parent) if node.parent is not None else None
             if parent is None and node.parent is not None:
                 later.append(node)
-            parents.append(parent)
-            if node.uuid in seen:
-                self._earlier[node.index] = seen[node.uuid]
-            seen[node.uuid] = node
+            self._parents.append(parent)
+            self._places.append(None)
+            if node.uuid in self._seen:
+                self._earlier[node.index] = self._seen[node.uuid]
+            self._seen[node.uuid] = node
+            moving += ((each, node) for each in self._awaiting.get(node.uuid, ()))
         for node in later:
-            parent = seen.get(node.parent or "")
+            parent = self._seen.get(node.parent or "")
             if parent is None or parent is node:
                 self.lost.append(node)
             else:
-                parents[node.index] = parent
-        return parents
+                self._parents[node.index] = parent
+            self._awaiting.setdefault(node.parent or "", []).append(node)
+        return all(each.kind == "boundary" and self._is_below(node, each) for each, node in moving)
 
-    def _parents_first(self) -> Iterator[Node]:
-        """Yield the lines in the order of the file, but each after its parent."""
-        done = bytearray(len(self._parents))
-        for node in self._scan.nodes:
+    def _is_below(self, node: Node, boundary: Node) -> bool:
+        """Return whether the parent of a boundary is below it: then the boundary stays where it is; see `_upwards`."""
+        passed: set[int] = set()
+        above: Node | None = node
+        while above is not None and above is not boundary and above.index not in passed:
+            passed.add(above.index)
+            above = self._parents[above.index]
+        return above is boundary
+
+    def _parents_first(self, nodes: Sequence[Node]) -> Iterator[Node]:
+        """Yield lines in the order of the file, but each after its parent."""
+        for node in nodes:
             parent = self._parents[node.index]
-            if parent is not None and not done[parent.index] and not done[node.index]:
-                for each in self._upwards(node, done):
-                    done[each.index] = 1
-                    yield each
-            elif not done[node.index]:
-                done[node.index] = 1
-                yield node
+            if self._places[node.index] is None:
+                if parent is not None and self._places[parent.index] is None:
+                    yield from self._upwards(node)
+                else:
+                    yield node
 
-    def _upwards(self, node: Node, done: bytearray) -> list[Node]:
-        """Return a line and its ancestors that are not done, the topmost first; cut cycles.
+    def _upwards(self, node: Node) -> list[Node]:
+        """Return a line and its ancestors that are not placed, the topmost first; cut cycles.
 
         If the last message before a compaction is written only below the summary, the boundary's parent is one of its
         own descendants. That is not damage: the cycle is cut at the boundary, and the compaction follows the message
@@ -103,7 +141,7 @@ class Tree:
         """
         waiting = [node]
         indexes = {node.index}
-        while (above := self._parents[waiting[-1].index]) is not None and not done[above.index]:
+        while (above := self._parents[waiting[-1].index]) is not None and self._places[above.index] is None:
             if above.index in indexes:
                 cycle = range(waiting.index(above), len(waiting))
                 cut = next((at for at in cycle if waiting[at].kind == "boundary"), None)
@@ -129,16 +167,16 @@ class Tree:
         place = above if step is not above and _is_late_result(step) else step
         if node.words and step is not None and step is not above:
             place = self._words(node, conversation, place, step.answer if place is step else None)
-        self._places[node.index] = conversation, place
-        if node.uuid in self._kept and step is not None and not is_repeat:
-            self._kept[node.uuid] = conversation, step
+        self._places[node.index] = conversation, place, None if is_repeat else step
+        if step is not None and node.kind != "link" and not is_repeat:
+            conversation.touched.append(step)
 
     def _repeats_kept(self, node: Node, conversation: Conversation, above: Step | None) -> bool:
         """Return whether a line below a compaction repeats a message that the compaction kept."""
         earlier = self._earlier.get(node.index)
         if earlier is None or above is None or above.boundary is None or above.kept is None:
             return False
-        where = self._places.get(earlier.index)
+        where = self._places[earlier.index]
         if (
             where is None
             or where[0] is not conversation
@@ -151,24 +189,27 @@ class Tree:
 
     def _conversation(self, node: Node, parent: Node | None) -> tuple[Conversation, Step | None]:
         """Return the conversation of a line, and the step there that it is below."""
+        place = self._places[parent.index] if parent is not None else None
         if (
             parent is not None
+            and place is not None
             and parent.sidechain == node.sidechain
             and (parent.agent == node.agent or not node.sidechain)
         ):
-            return self._places[parent.index]
+            return place[:2]
         session = node.session or self._scan.session
+        if not node.session:
+            self._relies_on = session, self._relies_on[1]
         key = (session, (node.agent or node.uuid) if node.sidechain else "")
         conversation = self._conversations.get(key)
         if conversation is None:
             conversation = self._conversations[key] = Conversation(session, key[1], node)
             return conversation, None
         # A prompt without a parent starts a new root; everything else follows the last step.
-        is_root = (
-            node.parent is None
-            and node.kind in ("user", "queued", "attached", "command", "link")
-            and not self._scan.flat
-        )
+        is_root = node.parent is None and node.kind in ("user", "queued", "attached", "command", "link")
+        if is_root and self._scan.flat:
+            self._relies_on = self._relies_on[0], True
+            is_root = False
         return conversation, None if is_root else self._before(conversation)
 
     @staticmethod
@@ -212,11 +253,21 @@ class Tree:
 
     def _note_kept(self, boundary: Node, conversation: Conversation, compaction: Step) -> None:
         """Record the messages before a compaction that it kept; the others are written below its summary."""
-        places = (self._kept[uuid] for uuid in boundary.facts.kept) if boundary.facts is not None else ()
-        kept = [place[1] for place in places if place is not None and place[0] is conversation and place[1].nodes]
+        places = [self._own_place(uuid) for uuid in boundary.facts.kept] if boundary.facts is not None else []
+        kept = [step for where, step in places if where is conversation and step is not None and step.nodes]
         if kept:
             compaction.kept = kept[0]
             conversation.compacted[kept[-1].answer or kept[-1]] = compaction
+
+    def _own_place(self, uuid: str) -> tuple[Conversation | None, Step | None]:
+        """Return the conversation and step of the last line with an id that is placed, and repeats no other."""
+        node = self._seen.get(uuid)
+        while node is not None:
+            place = self._places[node.index]
+            if place is not None and place[2] is not None:
+                return place[0], place[2]
+            node = self._earlier.get(node.index)
+        return None, None
 
     @staticmethod
     def _add_step(kind: StepKind, node: Node, conversation: Conversation, above: Step | None) -> Step:
@@ -250,6 +301,7 @@ class Tree:
     def _words(self, node: Node, conversation: Conversation, above: Step | None, answer: Answer | None) -> Step:
         """Add the words in a line of results; those of a late result follow the messages before them."""
         step = self._add_step("words", node, conversation, above)
+        conversation.touched.append(step)
         if answer is not None:
             answer.add_words(step)
         return step
