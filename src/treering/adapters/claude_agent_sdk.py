@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
-import anyio.to_thread
 from msgspec import Raw
 
 from ..actors.host.host import SessionHost
@@ -27,7 +25,7 @@ from ..events.entries import Custom, CustomEntry, Payload
 from ..events.errors import SessionExists
 from ..events.json_values import raw_object
 from ..projections.summary import SessionSummary
-from .claude_transcripts import ENTRY, SUMMARY, Copies, Transcript
+from .claude_transcripts import ENTRY, SUMMARY, Transcript
 from .hosting import Hosting, HostOrRoot
 from .session_index import SessionIndexes
 from .versions import CLAUDE_AGENT_SDK
@@ -67,7 +65,6 @@ class TreeringSessionStore:
     def __init__(self, host: HostOrRoot) -> None:
         self._hosting = Hosting(host)
         self._transcripts = SessionIndexes(Transcript)
-        self._copies = Copies()
 
     def __repr__(self) -> str:
         return f"TreeringSessionStore({self._hosting!r})"
@@ -136,12 +133,11 @@ class TreeringSessionStore:
 
     async def _append(self, host: SessionHost, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         raws = [raw_object(entry, "an entry") for entry in entries]
-        path = self._copies.path(key["project_key"], key["session_id"], key.get("subpath"))
-        transcript = await self._transcripts.made(host, _name(key), partial(self._create, host, key, entries))
+        transcript = await self._transcripts.made(host, _name(key), partial(self._create, host, key, entries, raws))
         async with transcript.lock:
             await transcript.catch_up()
             try:
-                await self._append_fresh(transcript, key, path, entries, raws)
+                await self._append_fresh(transcript, key, entries, raws)
             except BaseException:
                 transcript.forget()
                 raise
@@ -150,7 +146,6 @@ class TreeringSessionStore:
         self,
         transcript: Transcript,
         key: SessionKey,
-        path: Path,
         entries: Sequence[SessionStoreEntry],
         raws: Sequence[Raw],
     ) -> None:
@@ -161,20 +156,20 @@ class TreeringSessionStore:
                 fresh.setdefault(uuid if isinstance(uuid, str) else at, (entry, raw))
         if not fresh:
             return
-        found = await anyio.to_thread.run_sync(transcript.read, path, [bytes(raw) for _, raw in fresh.values()])
-        if found is not None:
-            await transcript.append_read(*found)
+        await transcript.append_read([bytes(raw) for _, raw in fresh.values()])
         lines: list[Payload] = [Custom(ENTRY, raw) for _, raw in fresh.values()]
         if key.get("subpath") is None:  # a sub-agent's entries are none of the session's
             known = cast("SessionSummaryEntry | None", transcript.summary)
             summary = fold_session_summary(known, key, [entry for entry, _ in fresh.values()])
             lines.append(Custom(SUMMARY, raw_object(summary, "the summary")))
             transcript.summary = cast("dict[str, Any]", summary)
-        await transcript.keep(lines)
+        transcript.note_lines((await transcript.keep(lines))[: len(fresh)])
         transcript.uuids.update(uuid for uuid in fresh if isinstance(uuid, str))
         transcript.settle()
 
-    async def _create(self, host: SessionHost, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> Session:
+    async def _create(
+        self, host: SessionHost, key: SessionKey, entries: Sequence[SessionStoreEntry], raws: Sequence[Raw]
+    ) -> Session:
         """Create the session of a transcript: in the folder that its lines name, below the one that called it."""
         found = await host.find_by_key(_name(key))
         if found is not None:
@@ -189,12 +184,7 @@ class TreeringSessionStore:
             if caller is not None:
                 parent_session = caller.session.id
                 async with caller.lock:
-                    parent_entry = await anyio.to_thread.run_sync(
-                        caller.caller_of,
-                        self._copies.path(key["project_key"], key["session_id"], None),
-                        self._copies.path(key["project_key"], key["session_id"], subpath),
-                        [bytes(raw_object(entry, "an entry")) for entry in entries],
-                    )
+                    parent_entry = caller.caller_of(subpath.rpartition("/")[2], [bytes(raw) for raw in raws])
         try:
             return await host.create(key=_name(key), cwd=cwd, parent_session=parent_session, parent_entry=parent_entry)
         except SessionExists:  # it was created meanwhile

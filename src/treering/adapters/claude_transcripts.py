@@ -1,41 +1,38 @@
 """The sessions of transcripts that the Claude Agent SDK mirrors: each shows what an import of the same file shows.
 
 The lines that came are kept aside, as they came. What a conversation makes of them depends on lines that come later (an
-answer takes several, a result may be late, a compaction says what it kept), so the reader of Claude Code's transcripts
-reads all lines again after each batch, from a copy in a temporary folder, and what is new is appended.
+answer takes several, a result may be late, a compaction says what it kept), so the reader that imports Claude Code's
+transcripts gets each batch, and tells which entries it makes or adds to. These are appended; their earlier lines, if
+they have any, are read again from the session.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw
 from msgspec.structs import replace
 
 from ..actors.commands import AppendOptions
 from ..actors.session.session import Session
 from ..events.entries import (
+    EPOCH,
     CompactionEntry,
     CustomEntry,
     Entry,
-    Header,
     KnownEntry,
     MessageEntry,
     Payload,
     SessionInfo,
     SessionInfoEntry,
 )
-from ..events.errors import ForeignFormatError
 from ..events.json_values import JSON, json_object, raw_object
-from ..formats.base import ForeignSession
-from ..formats.claude_code import ClaudeCodeFormat
+from ..formats.claude_code.agents import PREFIX, Callers
+from ..formats.claude_code.entries import EntryMaker
+from ..formats.claude_code.reader import Reader
+from ..formats.claude_code.steps import Step
 from .session_index import SessionIndex
 
 ENTRY = "claude_agent_sdk.entry"
@@ -44,9 +41,6 @@ SUMMARY = "claude_agent_sdk.summary"
 
 PLACE = "claude_agent_sdk"
 """The key of an entry's metadata below which it says what it was made of."""
-
-_AGENT_METADATA = "agent_metadata"
-"""The type of the lines that say what a sub-agent is; Claude Code keeps them in a file of their own."""
 
 
 class Place(NamedTuple):
@@ -61,20 +55,6 @@ class Place(NamedTuple):
     parts: int
 
 
-class Copies:
-    """Copies of transcripts as files, in folders as Claude Code has them; they are gone when this object is."""
-
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="treering-transcripts-"))
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-
-    def path(self, project: str, session: str, subpath: str | None) -> Path:
-        """Return where the copy of a transcript is."""
-        parts = [quote(project, safe=""), quote(session, safe=""), *(subpath or "").split("/")]
-        named = [part if part.strip(".") else quote(part, safe="").replace(".", "%2E") for part in parts if part]
-        return self._folder.joinpath(*named[:-1], named[-1] + ".jsonl")
-
-
 class Transcript(SessionIndex):
     """What a store knows of one session.
 
@@ -82,6 +62,7 @@ class Transcript(SessionIndex):
         session: The session.
 
     Attributes:
+        reader: The reader of its lines.
         uuids: The ids of its lines.
         summary: The SDK's summary of all of them.
         places: Where what was read stands, by the id that the reader gives it.
@@ -89,11 +70,12 @@ class Transcript(SessionIndex):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
+        self.reader = Reader(Path())
         self.uuids: set[str] = set()
         self.summary: dict[str, Any] | None = None
         self.places: dict[str, Place] = {}
-        self._lines: list[bytes] = []  # those that are kept, but not in the copy
-        self._copied = 0
+        self._maker = EntryMaker(Path(), EPOCH, [])
+        self._kept: list[str] = []  # the entries that hold the lines, in the order in which the reader got them
         self._appended = 0  # how many entries since all were known
         self._title: str | None = None
 
@@ -102,7 +84,8 @@ class Transcript(SessionIndex):
             if entry.custom.custom_type == ENTRY:
                 uuid = json_object(raw).get("uuid")
                 if uuid not in self.uuids:
-                    self._lines.append(bytes(raw))
+                    self.reader.add([bytes(raw)])
+                    self._kept.append(entry.id)
                 self.uuids.update([uuid] if isinstance(uuid, str) else [])
             elif entry.custom.custom_type == SUMMARY:
                 self.summary = msgspec.json.decode(raw)
@@ -120,65 +103,46 @@ class Transcript(SessionIndex):
 
     def forget(self) -> None:
         """Forget everything, so that it is read anew: what was begun failed."""
-        self.read_to = self._copied = self._appended = 0
+        self.read_to = self._appended = 0
+        self.reader = Reader(Path())
         self.uuids.clear()
         self.places.clear()
-        self._lines.clear()
+        self._kept.clear()
         self.summary = self._title = None
 
-    def read(self, path: Path, fresh: Sequence[bytes]) -> tuple[Header, list[KnownEntry]] | None:
-        """Read the lines that are kept and fresh ones; None if nothing was said so far.
-
-        It reads and writes files, and so belongs in a thread.
+    def caller_of(self, agent: str, lines: Sequence[bytes]) -> str | None:
+        """Return the entry that called a sub-agent, None if that is not known.
 
         Args:
-            path: Where the copy of the transcript is.
-            fresh: The lines that were not kept yet.
+            agent: The name of the sub-agent's transcript.
+            lines: Its first lines.
         """
-        self._write(path, fresh)
-        return next(read_copy(path), None)
+        reader = Reader(Path(agent))
+        reader.add(lines)
+        called = next((each for each in reader.tree.conversations if PREFIX + each.agent == agent), None)
+        if called is None:
+            return None
+        own = [each for each in self.reader.tree.conversations if not each.agent]
+        caller = Callers(self.reader.scan, own).of(called, reader.scan.meta)
+        return self.places[caller[1].id].entry_id if caller is not None and caller[1].id in self.places else None
 
-    def caller_of(self, path: Path, agent: Path, lines: Sequence[bytes]) -> str | None:
-        """Return the entry that called a sub-agent, None if that is not known; it belongs in a thread, too.
-
-        Args:
-            path: Where the copy of the transcript is.
-            agent: Where that of the sub-agent is.
-            lines: The sub-agent's first lines.
-        """
-        self._write(path, [])
-        agent.parent.mkdir(parents=True, exist_ok=True)
-        agent.write_bytes(b"".join(line + b"\n" for line in lines))
-        for header, _ in read_copy(path):
-            if header.id.endswith(agent.stem) and header.parent_entry in self.places:
-                return self.places[header.parent_entry].entry_id
-        return None
+    def note_lines(self, ids: Sequence[str]) -> None:
+        """Take note of the entries that hold the lines which were read last."""
+        self._kept += ids
 
     def settle(self) -> None:
         """Take note that all that was appended is known."""
         self.skip(self._appended)
         self._appended = 0
 
-    def _write(self, path: Path, fresh: Sequence[bytes]) -> None:
-        lines = [*self._lines, *fresh]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab" if self._copied else "wb") as file:
-            file.writelines(line + b"\n" for line in lines)
-        for line in lines:
-            told = json_object(Raw(line))
-            if told.get("type") == _AGENT_METADATA:
-                path.with_suffix(".meta.json").write_bytes(line)
-        self._copied += len(lines)
-        self._lines.clear()
-
-    async def append_read(self, header: Header, entries: Sequence[KnownEntry]) -> None:
-        """Append what is not there of what was read, in runs of which each entry follows the one before it."""
+    async def append_read(self, fresh: Sequence[bytes]) -> None:
+        """Append what fresh lines make, in runs of which each entry follows the one before it."""
+        self.reader.add(fresh)
+        entries = [self._maker.entry(step, await self._lines_of(step, fresh)) for step in self._changed()]
         run: list[tuple[str, int, Payload]] = []
         below: str | None = None
         last: str | None = None
         for entry in entries:
-            if isinstance(entry, SessionInfoEntry):
-                continue
             parts = len(entry.message.content) if isinstance(entry, MessageEntry) else 0
             place = self.places.get(entry.id)
             if place is not None and place.parts >= parts:
@@ -193,11 +157,28 @@ class Transcript(SessionIndex):
             last = entry.id
         if run:
             await self._append_run(run, below)
-        titles = [each.session_info.name for each in entries if isinstance(each, SessionInfoEntry)]
-        title = titles[-1] if titles else header.title
+        title = self.reader.title
         if title and title != self._title:
             await self.keep([SessionInfo(name=title)])
             self._title = title
+
+    def _changed(self) -> list[Step]:
+        """Return the steps that have fresh lines, or no entry; each entry was appended before the lines were kept."""
+        known = len(self._kept)
+        return [step for step in self.reader.changed() if step.nodes[-1].number > known or step.id not in self.places]
+
+    async def _lines_of(self, step: Step, fresh: Sequence[bytes]) -> list[bytes]:
+        """Return the lines of a step, those that are not fresh as the session holds them."""
+        lines: list[bytes] = []
+        for node in step.nodes:
+            if node.number > len(self._kept):
+                lines.append(fresh[node.number - len(self._kept) - 1])
+            else:
+                entry = await self.session.entry(self._kept[node.number - 1])
+                assert isinstance(entry, CustomEntry)  # no entry is ever removed
+                assert entry.custom.raw_data is not None
+                lines.append(bytes(entry.custom.raw_data))
+        return lines
 
     async def keep(self, payloads: Sequence[Payload]) -> list[str]:
         """Append what is no part of the conversation, beside it once there is one."""
@@ -227,13 +208,3 @@ class Transcript(SessionIndex):
         message = entry.message
         metadata = raw_object({**message.metadata, **place}, "the metadata")
         return replace(message, content=message.content[there:], raw_metadata=metadata)
-
-
-def read_copy(path: Path) -> Iterator[tuple[Header, list[KnownEntry]]]:
-    """Yield the sessions of a transcript, its own first; none if nothing was said in it."""
-    try:
-        for each in ClaudeCodeFormat().read(path):
-            assert isinstance(each, ForeignSession)
-            yield each.header, list(each.entries)
-    except ForeignFormatError:  # such as titles alone
-        return

@@ -115,10 +115,10 @@ class Entries:
         for number, title in enumerate(self._titles):
             if title != previous:
                 entry_id = derived_id(self._session, "custom-title", str(number), title)
-                yield SessionInfoEntry(
-                    id=entry_id, parent_id=last, timestamp=self._maker.time, aside=True, session_info=SessionInfo(name=title)
-                )
+                time, info = self._maker.time, SessionInfo(name=title)
+                yield SessionInfoEntry(id=entry_id, parent_id=last, timestamp=time, aside=True, session_info=info)
                 previous = title
+
 
 class EntryMaker:
     """What makes an entry of each step of a conversation.

@@ -217,7 +217,7 @@ class Line(Struct, gc=False):
 
 
 class Meta(Struct, gc=False):
-    """What is known of a sub-agent: a file beside its transcript, or, as the Claude Agent SDK mirrors it, a line in it."""
+    """What a sub-agent is: it stands in a file beside its transcript, or in a line that the Claude Agent SDK adds."""
 
     agent_type: str | None = field(name="agentType", default=None)
     description: str | None = None

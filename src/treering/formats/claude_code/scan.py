@@ -1,4 +1,4 @@
-"""The first look at the lines of a transcript: classify them as they come, and set aside those outside any conversation.
+"""The first look at the lines of a transcript, as they come: classify them, and set aside those outside a conversation.
 
 Every line with a uuid is a node of the tree, even if it is not a message: chains of parents run through progress
 reports and attachments. Only titles are not, whose uuids nothing refers to. Bookkeeping lines are counted, with one
@@ -42,7 +42,8 @@ RESULT = "tool_result"
 BUFFER = 1024 * 1024
 """The size in bytes of the buffer through which a transcript is read."""
 
-_PROMPT_START_MAX = 4096
+_AGENT_PROMPT_MAX = 4096  # of which the start tells what called the sub-agent
+_PROMPT_START_MAX = 64
 _TITLES = frozenset({"custom-title", "ai-title"})
 _META = "agent_metadata"
 _BOM = b"\xef\xbb\xbf"
@@ -131,7 +132,7 @@ def _node_of(kind: Kind, outline: Outline, uuid: str, number: int, byte: int, si
         if kind == "assistant":
             node.message = intern(outline.message.id or "")
         if isinstance(content, str):
-            node.prompt_start = content[:_PROMPT_START_MAX]
+            node.prompt_start = content[: _AGENT_PROMPT_MAX if outline.sidechain else _PROMPT_START_MAX]
         elif kind == "assistant":
             for position, part in enumerate(content or ()):
                 if part.type == "tool_use":

@@ -46,7 +46,7 @@ class Tree:
         self._conversations: dict[tuple[str, str], Conversation] = {}
         self._seen: dict[str, Node] = {}  # the last line with each id
         self._earlier: dict[int, Node] = {}  # by a line's index, the earlier line with the same id
-        self._awaiting: dict[str, list[Node]] = {}  # by an id that no earlier line had, the lines that it is the parent of
+        self._awaiting: dict[str, list[Node]] = {}  # the lines whose parent was not before them, by its id
         self._parents: list[Node | None] = []
         self._places: list[_Place | None] = []
 
