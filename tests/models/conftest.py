@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -16,9 +17,10 @@ Maker: TypeAlias = Callable[..., "OpenAIModel | AnthropicModel"]
 
 
 @pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connect to the server directly, even if the environment names a proxy."""
+def plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect to the server directly, even if the environment names a proxy; read no authorities, which takes long."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("SSL_CERT_FILE", str(Path(__file__).with_name("nobody.pem")))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -155,6 +156,17 @@ async def test_what_a_proxy_refuses_is_told_by_its_status(status: int, kind: typ
     page = httpx2.Response(status, text="<html>nginx</html>", headers={"content-type": "text/html"}, request=request)
     assert type(error_of_reply(page)) is kind
     assert str(error_of_reply(page)) == f"the answer to GET /v1/sessions has the status {status}"
+
+
+async def test_authorities_are_read_for_tls_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))
+    for url in ("http://127.0.0.1:9", f"unix:{tmp_path}/none"):
+        async with RemoteHost(url, retry_for_s=0) as nobody:
+            with pytest.raises(Unavailable):
+                await nobody.list_sessions()
+    async with RemoteHost("https://127.0.0.1:9", retry_for_s=0) as nobody:
+        with pytest.raises(FileNotFoundError):
+            await nobody.list_sessions()
 
 
 async def test_what_does_not_answer_or_is_no_server_is_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from treering.server import Application
 
 Json: TypeAlias = Any
 """Any JSON value."""
+
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts nobody; a client that has none reads all authorities of the system, which takes longer than a test."""
 
 
 class Event(NamedTuple):
@@ -103,7 +107,7 @@ async def served(
     """Serve a host on a free port as long as the block runs, with options of `serve` and of the application."""
     async with (
         running(host, serving=serving, **options) as (application, port),
-        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http,
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30, verify=NO_CERTIFICATES) as http,
     ):
         yield Client(http, application, ("127.0.0.1", port))
 

@@ -9,6 +9,7 @@ may have been closed by the server meanwhile: what it cuts off is sent again at 
 from __future__ import annotations
 
 import random
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TypeVar
@@ -361,11 +362,15 @@ def _client(url: str, token: str | None) -> httpx2.AsyncClient:
     headers = {"content-type": "application/json", "user-agent": "treering"}
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
-    transport = httpx2.AsyncHTTPTransport(uds=url.removeprefix("unix:")) if url.startswith("unix:") else None
+    # To read the authorities of the system takes longer than a request. Without TLS, nobody is trusted.
+    verify = True if url.startswith("https://") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    uds = url.removeprefix("unix:") if url.startswith("unix:") else None
+    transport = None if uds is None else httpx2.AsyncHTTPTransport(uds=uds, verify=verify)
     return httpx2.AsyncClient(
         base_url="http://localhost" if transport is not None else url,
         headers=headers,
         transport=transport,
+        verify=verify,
         timeout=httpx2.Timeout(ANSWER_FOR_S, connect=CONNECT_FOR_S, pool=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT_MAX),
     )
