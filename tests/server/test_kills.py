@@ -16,7 +16,7 @@ import pytest
 from treering import SessionHost, plain_text
 from treering.entries import MessageEntry
 
-from .conftest import Event, events_of
+from .conftest import NO_CERTIFICATES, Event, events_of
 from .processes import Server, running
 
 SESSIONS = 5
@@ -25,6 +25,9 @@ LAST = "the-last-word"
 
 class Crowd:
     """Clients of a server that may be gone at any moment.
+
+    While it is gone, one that appends and one that follows go on knocking. The others wait, and come all at once: if
+    all knocked, they would take the processors from the server that starts.
 
     Attributes:
         done: The commands that were acknowledged, by session.
@@ -39,6 +42,15 @@ class Crowd:
         self.retries = 0
         self.finished = False
         self._progress = anyio.Event()
+        self._there = anyio.Event()
+        self._there.set()
+
+    async def revive(self) -> None:
+        """Kill the server, and start it again."""
+        self._there = anyio.Event()
+        await anyio.to_thread.run_sync(self._server.kill)
+        await anyio.to_thread.run_sync(self._server.start)
+        self._there.set()
 
     @property
     def acknowledged(self) -> int:
@@ -52,19 +64,27 @@ class Crowd:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
         """Return a client, with connections of its own."""
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{self._server.port}", timeout=60) as http:
+        url = f"http://127.0.0.1:{self._server.port}"
+        async with httpx2.AsyncClient(base_url=url, timeout=60, verify=NO_CERTIFICATES) as http:
             yield http
+
+    async def _retry(self, number: int) -> None:
+        self.retries += 1
+        await anyio.sleep(0.01)
+        if number:
+            await self._there.wait()
 
     async def append(self, number: int) -> None:
         """Append one command after the other, each until it is acknowledged."""
-        session_id, turn = f"s{number % SESSIONS}", 0
+        turn = 0
         async with self.client() as http:
             while not self.finished:
-                await self.say(http, session_id, f"c{number}-{turn}")
+                await self.say(http, number, f"c{number}-{turn}")
                 turn += 1
 
-    async def say(self, http: httpx2.AsyncClient, session_id: str, text: str) -> None:
+    async def say(self, http: httpx2.AsyncClient, number: int, text: str) -> None:
         """Append a message, whose text is the command's id, until that is acknowledged."""
+        session_id = f"s{number % SESSIONS}"
         body = {"type": "message", "message": {"role": "user", "content": text}}
         key = {"Idempotency-Key": text}
         while True:
@@ -73,8 +93,7 @@ class Crowd:
             except httpx2.HTTPError:
                 reply = None
             if reply is None or reply.status_code == 429:  # nobody is there, or too many are
-                self.retries += 1
-                await anyio.sleep(0.01)
+                await self._retry(number)
                 continue
             assert reply.status_code == 201, reply.text
             self.done[session_id].append(text)
@@ -85,8 +104,8 @@ class Crowd:
     async def end(self) -> None:
         """Say the last word in each session, for its followers."""
         async with self.client() as http:
-            for session_id in self.done:
-                await self.say(http, session_id, LAST)
+            for number in range(SESSIONS):
+                await self.say(http, number, LAST)
 
     async def follow(self, number: int) -> None:
         """Follow a session until its last word has come."""
@@ -108,8 +127,7 @@ class Crowd:
                                 return
                 except (httpx2.HTTPError, msgspec.DecodeError):  # it was cut off, perhaps within an event
                     pass
-                self.retries += 1
-                await anyio.sleep(0.01)
+                await self._retry(number)
 
 
 async def no_events() -> AsyncIterator[Event]:
@@ -135,8 +153,7 @@ async def prove(folder: Path, *, kills: int, clients: int, each: int, seed: int)
                     appending.start_soon(crowd.append, number)
                 for _ in range(kills):
                     await crowd.until(crowd.acknowledged + chance.randint(1, each))
-                    await anyio.to_thread.run_sync(server.kill)
-                    await anyio.to_thread.run_sync(server.start)
+                    await crowd.revive()
                 await crowd.until(crowd.acknowledged + clients)
                 crowd.finished = True
             await crowd.end()
