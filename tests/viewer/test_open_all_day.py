@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -28,6 +29,9 @@ PAGE_GROWTH_MAX = 8 * 1024 * 1024
 """What may come and go; 18,000 sessions that left 1 KB each in an hour would be more."""
 
 ROWS_MAX = 200
+NODES_GROWTH_MAX = 2000
+LISTENERS_GROWTH_MAX = 200
+"""What rows that come and go hold; one node or listener left by each session that is replaced would be more."""
 
 PROGRAM = """
 import sys
@@ -124,11 +128,11 @@ async def _watch(http: httpx2.AsyncClient, received: list[int], place: int) -> N
             received[place] += len(piece)
 
 
-async def _page_bytes(cdp: CDPSession) -> int:
-    """Return how much memory the objects of a page take that are in use."""
+async def _page_holds(cdp: CDPSession) -> tuple[int, int, int]:
+    """Return how many bytes the objects of a page take that are in use, and its nodes and listeners."""
     await cdp.send("HeapProfiler.collectGarbage")
-    metrics = (await cdp.send("Performance.getMetrics"))["metrics"]
-    return int(next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize"))
+    metrics = {each["name"]: int(each["value"]) for each in (await cdp.send("Performance.getMetrics"))["metrics"]}
+    return metrics["JSHeapUsedSize"], metrics["Nodes"], metrics["JSEventListeners"]
 
 
 @pytest.mark.soak
@@ -152,22 +156,25 @@ async def test_an_hour_of_the_dashboard_leaves_memory_where_it_was(tmp_path: Pat
                 await cdp.send("Performance.enable")
                 for writer in range(WRITERS):
                     tasks.start_soon(agents.work, writer)
-                server_bytes, page_bytes = await _looked(server, cdp, page, HOUR_S * scale, received)
+                server_bytes, page_holds = await _looked(server, cdp, page, HOUR_S * scale, received)
                 await page.close()
                 tasks.cancel_scope.cancel()
     finally:
         assert server.stop() == 0
     assert agents.replaced
-    _check_flat("the server", server_bytes, SERVER_GROWTH_MAX)
-    _check_flat("the page", page_bytes, PAGE_GROWTH_MAX)
+    page_bytes, nodes, listeners = zip(*page_holds, strict=True)
+    _check_flat("bytes of the server", server_bytes, SERVER_GROWTH_MAX)
+    _check_flat("bytes of the page", page_bytes, PAGE_GROWTH_MAX)
+    _check_flat("nodes of the page", nodes, NODES_GROWTH_MAX)
+    _check_flat("listeners of the page", listeners, LISTENERS_GROWTH_MAX)
 
 
 async def _looked(
     server: Server, cdp: CDPSession, page: Page, for_s: float, received: list[int]
-) -> tuple[list[int], list[int]]:
-    """Return the memory of the server and of the page, looked at again and again, while all streams go on."""
+) -> tuple[list[int], list[tuple[int, int, int]]]:
+    """Return the memory of the server and what the page holds, again and again, while all streams go on."""
     server_bytes: list[int] = []
-    page_bytes: list[int] = []
+    page_holds: list[tuple[int, int, int]] = []
     for _ in range(LOOKS):
         before = list(received)
         await anyio.sleep(for_s / LOOKS)
@@ -175,15 +182,14 @@ async def _looked(
             while any(now == then for now, then in zip(received, before, strict=True)):  # noqa: ASYNC110
                 await anyio.sleep(0.05)
         server_bytes.append(server.rss())
-        page_bytes.append(await _page_bytes(cdp))
+        page_holds.append(await _page_holds(cdp))
         assert await page.locator(".list-row").count() < ROWS_MAX
-    return server_bytes, page_bytes
+    return server_bytes, page_holds
 
 
-def _check_flat(what: str, figures: list[int], growth_max: int) -> None:
+def _check_flat(what: str, figures: Sequence[int], growth_max: int) -> None:
     """Fail if the last quarter of figures is above the second one; the first one only warms up."""
     quarter = len(figures) // 4
     early, late = statistics.median(figures[quarter : 2 * quarter]), statistics.median(figures[-quarter:])
-    mb = [round(each / 1e6, 1) for each in figures]
-    assert late - early <= growth_max, f"{what} grew from {early:,.0f} to {late:,.0f} bytes: {mb} MB"
-    print(f"{what}: {early / 1e6:.1f} MB, then {late / 1e6:.1f} MB; {mb}")  # noqa: T201  # the figures of the proof
+    assert late - early <= growth_max, f"{what} grew from {early:,.0f} to {late:,.0f}: {figures}"
+    print(f"{what}: {early:,.0f}, then {late:,.0f}; {figures}")  # noqa: T201  # the figures of the proof
