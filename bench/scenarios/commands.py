@@ -8,6 +8,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+
+from treering import SyncHost
 
 from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side
@@ -17,11 +20,17 @@ from ..worker import CACHING
 from ..workspace import Workspace
 
 
+def _write(sessions: int, entries: int, folder: Path) -> None:
+    """Write sessions to list, and one of a host's own: a host that only lists those of others keeps no rows there."""
+    write_sessions(folder / "root", sessions, entries)
+    with SyncHost(folder / "root") as host:
+        host.create().append_message("user", "Hello")
+        host.list_sessions()
+
+
 def _run(arguments: Sequence[str], sessions: int, entries: int, space: Workspace) -> Sample:
-    """Run a command, and time the second run: the first one fills a bytecode cache, and the index of the sessions."""
-    folder = space.cached_folder(
-        f"command-{sessions}-{entries}", lambda path: write_sessions(path / "root", sessions, entries)
-    )
+    """Run a command, and time the second run: the first one fills a bytecode cache."""
+    folder = space.cached_folder(f"command-{sessions}-{entries}", partial(_write, sessions, entries))
     environment = {
         **os.environ,
         **CACHING,
