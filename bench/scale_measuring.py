@@ -13,7 +13,7 @@ import anyio.to_thread
 import psycopg
 from psycopg import sql
 
-from treering import Limits, SessionHost, Settings
+from treering import Limits, SessionHost, SessionSummary, Settings
 from treering.stores.postgres.address import parse_address
 
 from .scale import ENTRIES, ENTRY_BYTES, Measured
@@ -118,9 +118,17 @@ Ask = Callable[[int], Awaitable[object]]
 
 def questions(host: SessionHost, sessions: int) -> dict[str, Ask]:
     """Return what is asked of so many sessions, without searches."""
+    middle: list[SessionSummary] = []
+
+    async def page_after(_: int) -> list[SessionSummary]:
+        if not middle:
+            middle.extend(await host.list_sessions(limit=1, offset=sessions // 2))
+        return await host.list_sessions(limit=50, after=middle[0])
+
     return {
         "a page of 50 of the list": lambda _: host.list_sessions(limit=50),
-        "a page of 50 from the middle": lambda _: host.list_sessions(limit=50, offset=sessions // 2),
+        "a page of 50 after a row in the middle": page_after,
+        "a page of 50 by an offset in the middle": lambda _: host.list_sessions(limit=50, offset=sessions // 2),
         "a session by its key, opened for writing": lambda number: host.get_or_create(f"chat:{number}"),
         "an append to it": lambda number: append(host, number),
         "all entries of a session that is not loaded": lambda number: entries(host, (number + 1) % sessions),

@@ -100,9 +100,12 @@ class Catalog:
         status: str | None = None,
         limit: int | None = None,
         offset: int = 0,
+        after: SessionSummary | None = None,
     ) -> list[SessionSummary]:
         """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
         query = replace(query_of_status(status), limit=limit, offset=offset)
+        if after is not None:
+            query = replace(query, after=query.place_of(after))
         if project is not None:
             query = replace(query, project=(checked_path(project), await self.hash_of(project)))
         return await (await self.listing.now()).find(query)

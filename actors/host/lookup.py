@@ -74,6 +74,7 @@ class SessionLookup:
         status: str | None = None,
         limit: int | None = None,
         offset: int = 0,
+        after: SessionSummary | None = None,
     ) -> list[SessionSummary]:
         """Return a row for each session, the most recently loaded or appended to first.
 
@@ -86,16 +87,20 @@ class SessionLookup:
                 of this status that are not archived. "archived": those that are, whatever their status. "any": all.
                 By default those that are not archived.
             limit: The maximum number of rows.
-            offset: How many rows to skip.
+            offset: How many rows to skip; a database reads them, too.
+            after: Only rows after this one: the last one of the page before, of which a database reads nothing.
 
         Raises:
-            InvalidInput: `limit` or `offset` is not a whole number of 0 or more, the project is not a path, or the
-                status is not a string, or one that is written for "any", such as "all".
+            InvalidInput: `limit` or `offset` is not a whole number of 0 or more, `after` is no row, the project is not
+                a path, or the status is not a string, or one that is written for "any", such as "all".
         """
         if limit is not None:
             check_count("limit", limit)
         check_count("offset", offset)
-        return await self.catalog.rows(project=project, status=status, limit=limit, offset=offset)
+        # Callers without a type checker pass anything.
+        if not isinstance(after, SessionSummary | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"`after` is {after!r}: give a row of the listing, such as the last one of a page")
+        return await self.catalog.rows(project=project, status=status, limit=limit, offset=offset, after=after)
 
     def subscribe_sessions(self, *, after: ListPosition | None = None) -> SessionsSubscription:
         """Follow the listing: first all rows, then each row that changes through this host.

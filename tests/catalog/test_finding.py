@@ -55,7 +55,8 @@ async def test_only_the_rows_that_are_shown_are_taken_and_only_changed_ones_are_
     async with SessionHost(store=FindingStore(shelf), clock=clock) as host:
         found.taken = 0
         assert [row.id for row in await host.list_sessions(limit=3)] == ["c-29", "b-28", "a-27"]
-        assert [row.id for row in await host.list_sessions(limit=2, offset=3)] == ["c-26", "b-25"]
+        [*_, last] = await host.list_sessions(limit=3)
+        assert [row.id for row in await host.list_sessions(limit=2, after=last)] == ["c-26", "b-25"]
         assert [row.id for row in await host.list_sessions(project="/src/b", limit=1)] == ["b-28"]
         assert (await host.resolve("a-03")).title == "Task 3"
         assert (await host.resolve("last")).id == "c-29"
@@ -63,7 +64,7 @@ async def test_only_the_rows_that_are_shown_are_taken_and_only_changed_ones_are_
             await host.resolve("c-")
         with pytest.raises(SessionNotFound):
             await host.resolve("zzz")
-        assert (found.taken, made) == (3 + 2 + 1 + 2 + 1 + 10 + 1, [])
+        assert (found.taken, made) == (3 + 3 + 2 + 1 + 2 + 1 + 10 + 1, [])
         session = await host.load("b-04")
         await session.append(SessionInfo(name="Renamed"))
         assert [row.name for row in await host.list_sessions(limit=1)] == ["Renamed"]

@@ -229,11 +229,16 @@ async def test_the_sessions_of_a_project_are_listed_newest_first_in_pages(
         assert [row.id for row in whole][:2] == ["none", "linked"]
         assert await host.list_sessions(limit=3, offset=2) == whole[2:5]
         assert await host.list_sessions(offset=7) == whole[7:]
+        assert await host.list_sessions(limit=3, after=whole[1]) == whole[2:5]
+        assert await host.list_sessions(after=whole[1], offset=1) == whole[3:]
+        assert await host.list_sessions(after=whole[-1]) == []
         assert await host.list_sessions(limit=0) == []
         with pytest.raises(InvalidInput):
             await host.list_sessions(limit=-1)
         with pytest.raises(InvalidInput):
             await host.list_sessions(offset=-1)
+        with pytest.raises(InvalidInput, match="`after` is 'last': give a row"):
+            await host.list_sessions(after="last")  # type: ignore[arg-type]  # as callers without a type checker do
 
 
 async def test_an_archived_session_is_left_out_of_the_default_listing_only(host: SessionHost) -> None:

@@ -128,6 +128,8 @@ async def test_a_list_and_a_search_are_answered_by_each_database_for_its_session
         assert latest == mixed[::-1]
         pages = [await other.list_sessions(limit=5, offset=at) for at in range(0, len(ids) + 5, 5)]
         assert [row.id for page in pages for row in page] == latest
+        [*_, last] = pages[0]
+        assert await other.list_sessions(limit=5, after=last) == pages[1]
         assert {hit.session_id async for hit in other.search("needle", index=True)} == set(ids)
         assert [hit.session_id async for hit in other.search(f"needle of {ids[-1]}", index=True)] == [ids[-1]]
         assert await anyio.to_thread.run_sync(texts.unindexed) == []

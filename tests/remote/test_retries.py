@@ -75,6 +75,8 @@ async def test_every_command_happens_once_and_every_caller_has_its_reply(
         rows = await remote.list_sessions()
         assert len(rows) == 1 + ROUNDS * 4
         assert {row.id for row in rows} == {row.id for row in await local.list_sessions()}
+        assert await remote.list_sessions(limit=1, after=rows[0]) == rows[1:2]
+        assert await remote.list_sessions(after=rows[0], offset=1) == rows[2:]
     assert min(proxy.fates[fate] for fate in FATES) > 5
 
 

@@ -12,13 +12,14 @@ import anyio
 import msgspec
 
 from ..actors.catalog.catalog import ANY, Catalog, checked_status
-from ..actors.catalog.core import HeldRows
+from ..actors.catalog.core import HeldRows, word_of
 from ..actors.host.listing import ListingFeed, ListPosition, SessionChanged, SessionsSubscription
 from ..actors.host.names import absolute
 from ..actors.host.runtime import Runtime
 from ..actors.search.hits import Hit
 from ..events.errors import SessionNotFound, TreeringError
 from ..events.stores.base import Ref
+from ..events.stores.finding import RowQuery
 from ..projections.summary import CORRUPTED, SessionSummary
 from ..wire import FoundEntry, Page, SessionRow
 from .connection import Connection, segment
@@ -103,13 +104,20 @@ class RemoteCatalog(Catalog):
         status: str | None = None,
         limit: int | None = None,
         offset: int = 0,
+        after: SessionSummary | None = None,
     ) -> list[SessionSummary]:
-        """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
+        """Return rows, the most recently used first; see `SessionHost.list_sessions`.
+
+        Rows after a row are looked for in all of them, since a page of the server begins where its row is now.
+        """
         query: dict[str, str] = {}
         if status is not None:
             query["status"] = checked_status(status)
         if project is not None:
             query["project"] = absolute(project)
+        if after is not None:
+            wanted = RowQuery(after=RowQuery().place_of(after), limit=limit, offset=offset)
+            return wanted.select(await self._rows.page_through(query, None), word_of)
         return (await self._rows.page_through(query, None if limit is None else offset + limit))[offset:]
 
     async def latest(self, project: str | os.PathLike[str] | None) -> SessionSummary | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from psycopg.rows import TupleRow
 
 from ...events.dialects.detect import detect
-from ...events.errors import InvalidInput, LogDamaged, LogReplaced, SessionNotFound
+from ...events.errors import InvalidInput, LogDamaged, LogReplaced, SessionNotFound, TreeringError
 from ...events.stores.base import Blob, BlobKind, Cursor, LogInfo, Opening, Page, Ref
 from .archive.opened import OpenedObjects, Row
 from .archive.packed_log import PackedLog
@@ -22,9 +22,42 @@ PAGE_BYTES = 2 * 1024 * 1024
 PAGE_LINES = 8192
 """The most lines of a page."""
 
+READ_AT_ONCE = 32
+"""The most logs that are read by one statement."""
+
+LOADED_AT_ONCE = 64
+"""The most records beside logs that are read by one statement."""
+
+LOOKED_FOR_AT_ONCE = 1024
+"""The most logs that are looked for by one statement."""
+
+_SHARE = 8  # of a page that a log has which is read together with others
+
 T = TypeVar("T")
 
+
 _SEQ_MAX = 2**63 - 1
+
+
+class Asked(NamedTuple):
+    """Which lines of a log are wanted; see `Store.read`."""
+
+    ref: Ref
+    generation: str
+    after: int
+    through: int | None
+
+    @property
+    def end(self) -> int:
+        """The last line that may be read."""
+        return _SEQ_MAX if self.through is None else self.through
+
+    def page(self, lines: list[bytes], head: int) -> Page:
+        """Return the page of some lines of a log that ends at its head."""
+        end = head if self.through is None else min(head, self.through)
+        return Page(self.after + 1, lines, self.after + len(lines) < end)
+
+
 _TRIES_MAX = 5  # of a log that is packed and unpacked between two looks
 
 
@@ -54,26 +87,51 @@ class Reader:
 
     def read(self, ref: Ref, generation: str, after: int, through: int | None) -> Page:
         """See `Store.read`."""
+        asked = Asked(ref, generation, after, through)
         wanted = {
             "ref": ref,
             "history": history_of(generation, self._connections.restored),
             "after": after,
-            "through": _SEQ_MAX if through is None else through,
+            "through": asked.end,
             "lines": PAGE_LINES,
             "bytes": PAGE_BYTES,
         }
 
         def in_rows(rows: Sequence[TupleRow]) -> Page:
-            return page([line for _, _, _, line in rows if line is not None], int(rows[0][2]))
+            return asked.page([line for _, _, _, line in rows if line is not None], int(rows[0][2]))
 
         def in_object(log: PackedLog) -> Page:
-            return page(log.page(after, log.lines if through is None else through, PAGE_LINES, PAGE_BYTES), log.lines)
-
-        def page(lines: list[bytes], head: int) -> Page:
-            end = head if through is None else min(head, through)
-            return Page(after + 1, lines, after + len(lines) < end)
+            end = log.lines if through is None else through
+            return asked.page(log.page(after, end, PAGE_LINES, PAGE_BYTES), log.lines)
 
         return self._found(ref, generation, self._statements.read, wanted, in_rows, in_object)
+
+    def read_each(self, asked: Sequence[Asked]) -> list[Page | TreeringError]:
+        """Read several logs by one statement; the pages are smaller ones than that of a log that is read alone."""
+        if len(asked) == 1:
+            return [self.read(*asked[0])]
+        restored = self._connections.restored
+        wanted = {
+            "refs": [each.ref for each in asked],
+            "histories": [history_of(each.generation, restored) for each in asked],
+            "afters": [each.after for each in asked],
+            "throughs": [each.end for each in asked],
+            "lines": PAGE_LINES // _SHARE,
+            "bytes": PAGE_BYTES // _SHARE,
+        }
+        found: dict[int, list[TupleRow]] = {}
+        for n, *row in self._rows(self._statements.read_each, wanted):
+            found.setdefault(n - 1, []).append(tuple(row))
+        return [self._page(each, found.get(n, [])) for n, each in enumerate(asked)]
+
+    def _page(self, asked: Asked, rows: Sequence[TupleRow]) -> Page | TreeringError:
+        """Return the page that was found of a log, or what reading it alone does: it was replaced, or is an object."""
+        if rows and f"{self._connections.restored}.{rows[0][0]}" == asked.generation and rows[0][1] is None:
+            return asked.page([line for _, _, _, line in rows if line is not None], int(rows[0][2]))
+        try:
+            return self.read(*asked)
+        except TreeringError as error:
+            return error
 
     def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """See `Store.bodies`."""
@@ -130,10 +188,20 @@ class Reader:
         row = self._row(self._statements.load, {"ref": ref, "kind": kind}, binary=True)
         return None if row is None else Blob(Cursor(f"{self._connections.restored}.{row[0]}", row[1]), row[2])
 
-    def exists(self, ref: Ref) -> bool:
-        """See `Store.exists`."""
-        row = self._row(self._statements.exists, {"ref": ref})
-        return row is not None and bool(row[0])
+    def load_each(self, asked: Sequence[tuple[Ref, BlobKind]]) -> list[Blob | None]:
+        """Return what is kept beside several logs."""
+        if len(asked) == 1:
+            return [self.load(*asked[0])]
+        wanted = {"refs": [ref for ref, _ in asked], "kinds": [kind for _, kind in asked]}
+        restored, found = self._connections.restored, dict[int, Blob]()
+        for n, history, seq, data in self._rows(self._statements.load_each, wanted):
+            found[n - 1] = Blob(Cursor(f"{restored}.{history}", seq), data)
+        return [found.get(n) for n in range(len(asked))]
+
+    def exist(self, refs: Sequence[Ref]) -> list[bool]:
+        """Return of some logs whether they exist."""
+        found = {ref for (ref,) in self._rows(self._statements.exist, {"refs": list(refs)})}
+        return [ref in found for ref in refs]
 
     def page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
         """See `Store.page`."""

@@ -126,6 +126,21 @@ select l.history, l.object, l.head, page.line from {s}.logs l left join (
 ) page on before < %(bytes)s where l.ref = %(ref)s and l.header is not null order by page.seq
 """
 
+# The same of several logs, each of which has its place in the order of the question.
+_READ_EACH = """
+select a.n, l.history, l.object, l.head, page.line
+from unnest(%(refs)s::text[], %(histories)s::int8[], %(afters)s::int8[], %(throughs)s::int8[])
+    with ordinality as a (ref, history, after, through, n)
+join {s}.logs l on l.ref = a.ref and l.header is not null
+left join lateral (
+    select seq, line, sum(octet_length(line)) over (order by seq) - octet_length(line) as before
+    from (
+        select seq, line from {s}.lines where history = a.history and seq > a.after and seq <= a.through
+        order by seq limit %(lines)s
+    ) taken
+) page on page.before < %(bytes)s order by a.n, page.seq
+"""
+
 _BODIES = """
 select l.history, l.object, b.seq, b.line
 from {s}.logs l left join {s}.lines b on b.history = %(history)s and b.seq = any(%(seqs)s)
@@ -135,6 +150,13 @@ where l.ref = %(ref)s and l.header is not null
 _LOAD = """
 select b.history, b.seq, b.data from {s}.beside b join {s}.logs l on l.ref = b.ref and l.history = b.history
 where b.ref = %(ref)s and b.kind = %(kind)s and l.header is not null
+"""
+
+_LOAD_EACH = """
+select a.n, b.history, b.seq, b.data
+from unnest(%(refs)s::text[], %(kinds)s::text[]) with ordinality as a (ref, kind, n)
+join {s}.beside b on b.ref = a.ref and b.kind = a.kind
+join {s}.logs l on l.ref = b.ref and l.history = b.history and l.header is not null
 """
 
 _SAVE = """
@@ -210,7 +232,7 @@ returning history, head
 
 _IDENTITY = "select identity::text from {s}.meta"
 
-_EXISTS = "select exists (select from {s}.logs where ref = %(ref)s and header is not null)"
+_EXIST = "select ref from {s}.logs where ref = any(%(refs)s) and header is not null"
 
 _PAGE = """
 select ref, size, changed from {s}.logs
@@ -299,8 +321,10 @@ class Statements:
         self.state = of(_STATE)
         self.open = of(_OPEN)
         self.read = of(_READ)
+        self.read_each = of(_READ_EACH)
         self.bodies = of(_BODIES)
         self.load = of(_LOAD)
+        self.load_each = of(_LOAD_EACH)
         self.save = of(_SAVE)
         self.save_leaf = of(_SAVE_LEAF)
         self.remove = of(_REMOVE)
@@ -310,7 +334,7 @@ class Statements:
         self.pack = of(_PACK)
         self.unpack = of(_UNPACK)
         self.identity = of(_IDENTITY)
-        self.exists = of(_EXISTS)
+        self.exist = of(_EXIST)
         self.page = of(_PAGE)
         self.changed = of(_CHANGED)
         self.post = of(_POST)

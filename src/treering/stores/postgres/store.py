@@ -27,9 +27,10 @@ from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
 from .examining import Examiner
+from .gathering import Gatherer
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
-from .reading import Reader
+from .reading import LOADED_AT_ONCE, LOOKED_FOR_AT_ONCE, READ_AT_ONCE, Asked, Reader
 from .statements import Statements
 from .watching import Listener, Watch
 from .writing import Writer
@@ -71,6 +72,9 @@ class PostgresStore:
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
         opened = OpenedObjects()
         self._reader = reader = Reader(self._connections, statements, opened)
+        self._exist = Gatherer(reader.exist, self._offload, LOOKED_FOR_AT_ONCE)
+        self._load = Gatherer(reader.load_each, self._offload, LOADED_AT_ONCE)
+        self._read = Gatherer(reader.read_each, self._offload, READ_AT_ONCE)
         self._packer = Packer(self._connections, self._holdings, statements, opened, reader.look, reader.read)
         self._writer = Writer(self._connections, self._holdings, statements, channel, self._packer.remove)
         self._listener = Listener(self._connections, statements.changed, channel, self._offload)
@@ -210,7 +214,7 @@ class PostgresStore:
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """See `Store.read`."""
         self._check([ref])
-        return await self._offload(self._reader.read, ref, generation, after, through)
+        return await self._read.ask(Asked(ref, generation, after, through))
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """See `Store.bodies`."""
@@ -220,12 +224,12 @@ class PostgresStore:
     async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
         """See `Store.load`."""
         self._check([ref])
-        return await self._offload(self._reader.load, ref, check_kind(kind))
+        return await self._load.ask((ref, check_kind(kind)))
 
     async def exists(self, ref: Ref) -> bool:
         """See `Store.exists`."""
         self._check([ref])
-        return await self._offload(self._reader.exists, ref)
+        return await self._exist.ask(ref)
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """See `Store.page`."""

@@ -1,0 +1,120 @@
+"""Gathers questions: those that come together go to the database in one statement.
+
+When a host takes over the sessions of one that died, it looks for a thousand logs at the same moment, and reads each of
+them. No task or thread is dedicated to this: whoever finds less than `AT_ONCE` statements under way leads the next one.
+A question that comes alone is asked alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from anyio import CancelScope, Event, get_cancelled_exc_class
+from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
+
+from ...events.errors import TreeringError
+from ...events.offload import Offload, carried_out
+
+AT_ONCE = 4
+"""How many statements of one kind are under way at the same time."""
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class _Asked(Generic[Q, A]):
+    """A question that waits for its answer."""
+
+    __slots__ = ("answers", "error", "is_taken", "question", "woken")
+
+    def __init__(self, question: Q) -> None:
+        self.question = question
+        self.answers: list[A] = []
+        self.error: Exception | None = None
+        self.is_taken = False
+        self.woken: Event | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.answers) or self.error is not None
+
+    def wake(self) -> None:
+        if self.woken is not None:
+            self.woken.set()
+
+
+class Gatherer(Generic[Q, A]):
+    """Asks one kind of question for all callers of a store.
+
+    Args:
+        answer: Returns the answers to some questions, or the errors for single ones, in order; it blocks.
+        offload: Runs blocking work.
+        most: The most questions that are asked by one statement.
+    """
+
+    def __init__(
+        self, answer: Callable[[Sequence[Q]], Sequence[A | TreeringError]], offload: Offload, most: int
+    ) -> None:
+        self._answer = answer
+        self._offload = offload
+        self._most = most
+        self._waiting: list[_Asked[Q, A]] = []
+        self._under_way = 0
+
+    async def ask(self, question: Q) -> A:
+        """Return the answer to a question; a caller that is cancelled is told so when the answer is there."""
+        await checkpoint_if_cancelled()
+        self._waiting.append(asked := _Asked[Q, A](question))
+        cancellation: BaseException | None = None
+        with CancelScope(shield=True):
+            while not asked.is_done:
+                try:
+                    if asked.is_taken or self._under_way >= AT_ONCE:
+                        asked.woken = Event()
+                        await asked.woken.wait()
+                    else:
+                        await self._lead()
+                except get_cancelled_exc_class() as error:  # asyncio cancels a task without regard to shields
+                    cancellation = error
+        if cancellation is not None:
+            raise cancellation
+        if asked.error is not None:
+            raise asked.error
+        return asked.answers[0]
+
+    async def _lead(self) -> None:
+        """Ask what all callers wait for."""
+        self._under_way += 1
+        batch: list[_Asked[Q, A]] = []
+        try:
+            await cancel_shielded_checkpoint()  # lets all that are ready join
+            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            for each in batch:
+                each.is_taken = True
+            if batch:
+                await carried_out(self._offload, self._ask, batch)
+        finally:
+            self._under_way -= 1
+            left = [each for each in batch if not each.is_done]
+            for each in left:
+                each.is_taken = False
+            self._waiting[:0] = left
+            for each in batch:
+                each.wake()
+            if self._waiting:
+                self._waiting[0].wake()  # it leads the next one
+
+    def _ask(self, batch: Sequence[_Asked[Q, A]]) -> None:
+        """Ask some questions in a worker thread; each has an answer or an error when this returns."""
+        try:
+            answers = self._answer([each.question for each in batch])
+        except Exception as error:  # noqa: BLE001  # the callers get it
+            for each in batch:
+                each.error = error
+            return
+        for each, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, TreeringError):
+                each.error = answer
+            else:
+                each.answers.append(answer)
