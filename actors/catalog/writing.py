@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ...events.kinds import Kind
 from ...events.offload import carried_out
@@ -28,6 +29,9 @@ from .stored import StoredListing
 
 _RETRY_S = 1.0
 """The minimum time in seconds before busy sessions are tried again."""
+
+_ROWS_AT_ONCE = 16
+"""How many rows are made from memory before the event loop serves everything else."""
 
 _BUSY_S = 60.0
 """The maximum time in seconds that the row of a busy session is delayed; then its log is read."""
@@ -194,7 +198,12 @@ class IndexWriter(RowWriter):
         may_wait = {ref for ref in refs if not at_once and self._busy_since.get(ref, late + 1) > late}
         live = self._registry.live
         busy = {ref for ref in may_wait if (actor := live(ref)) is not None and not actor.idle}
-        known = {ref: self._listing.remembered(ref) for ref in refs if ref not in busy}
+        known: dict[Ref, Remembered | None] = {}
+        for ref in refs:
+            if ref not in busy:
+                known[ref] = self._listing.remembered(ref)
+                if len(known) % _ROWS_AT_ONCE == 0:
+                    await checkpoint()
         rows, grown = await self._make(known)
         to_read = {
             ref: None

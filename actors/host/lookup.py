@@ -9,6 +9,8 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+import anyio
+
 from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
@@ -42,6 +44,7 @@ class SessionLookup:
         self._catalog: Catalog | None = None
         self._searching: Searching | None = None
         self._recovered = False
+        self._recovering = anyio.Lock()
 
     @property
     def core(self) -> HostCore:
@@ -240,9 +243,12 @@ class SessionLookup:
 
     async def _recover(self) -> None:
         """Replay the store's journal once, before a session is looked up for writing."""
-        if not self._recovered and self._recovers is not None:
-            await self._recovers.recover()
-        self._recovered = True
+        if self._recovered or self._recovers is None:
+            return
+        async with self._recovering:  # many look for sessions at once when a program begins
+            if not self._recovered:
+                await self._recovers.recover()
+                self._recovered = True
 
     async def _exists(self, ref: Ref) -> bool:
         """Return whether there is something to open; a file whose first write was cut short counts, unread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from errno import EACCES, ENOSPC
@@ -11,12 +12,13 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
 import anyio
+import anyio.lowlevel
 import pytest
 import trio.testing
 from structlog.testing import capture_logs
 
 from treering import SessionHost, Settings
-from treering.actors.catalog.listing import SessionListing
+from treering.actors.catalog.listing import Remembered, SessionListing
 from treering.actors.catalog.writing import IndexWriter
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, MemoryDisk
@@ -382,3 +384,30 @@ async def test_the_index_writer_forgets_passivated_sessions(monkeypatch: pytest.
         await host.flush()
         (writer,) = writers
         assert len(writer._heads) == 1  # pyright: ignore[reportPrivateUsage]  # there is no public way to see it
+
+
+async def test_the_rows_of_many_sessions_are_made_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = 0
+    made: list[int] = []
+    remembered = SessionListing.remembered
+
+    def noted(listing: SessionListing, ref: str) -> Remembered | None:
+        made.append(served)
+        return remembered(listing, ref)
+
+    async def serve() -> None:
+        nonlocal served
+        while True:
+            served += 1
+            await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(SessionListing, "remembered", noted)
+    async with new_host(WatchedDisk()) as host:
+        for number in range(100):
+            await (await host.create(f"{number}")).append_message("user", "Hello")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve)
+            await host.flush()
+            tasks.cancel_scope.cancel()
+    assert len(made) >= 100
+    assert max(Counter(made).values()) <= 2 * 16  # the loop may begin a round with the task that ended the last one

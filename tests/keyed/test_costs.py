@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import anyio
 import pytest
 
 from treering import KeyedSessions, Limits, SessionHost, message
@@ -84,3 +85,24 @@ async def test_the_cached_bytes_are_proportional_to_the_messages(root: Path) -> 
             await fill(sessions, f"telegram:{number}", 250)
             sizes.append(host.core.runtime.bodies.size)
         assert [size // sizes[0] for size in sizes] == [1, 2, 3, 4]
+
+
+async def test_many_conversations_that_begin_at_once_look_for_lost_ones_once(root: Path, disk: FaultyDisk) -> None:
+    keys = [f"telegram:{number}" for number in range(20)]
+    async with SessionHost(root) as host:
+        for key in keys:
+            await KeyedSessions(host).add_message(key, "user", "Hello")
+    looks: list[int] = []
+    for at_once in (1, len(keys)):
+        limiter = anyio.CapacityLimiter(at_once)
+
+        async def look(sessions: KeyedSessions, key: str, limiter: anyio.CapacityLimiter = limiter) -> None:
+            async with limiter:
+                assert len(await sessions.history(key)) == 1
+
+        async with SessionHost(root, disk=disk) as host, anyio.create_task_group() as tasks:
+            disk.reset_counts()
+            for key in keys:
+                tasks.start_soon(look, KeyedSessions(host), key)
+        looks.append(disk.counts["list_directory"])
+    assert looks[0] == looks[1] > 0

@@ -244,7 +244,9 @@ class Thread(CustomIndex):
         assert raw is not None  # only those are noted
         match custom.custom_type:
             case "langgraph.checkpoint":
-                self._place(entry_id, msgspec.json.decode(raw, type=Record))
+                record = msgspec.json.decode(raw, type=Record)
+                self._place(entry_id, record)
+                self._keep(entry_id, record)
             case "langgraph.writes":
                 written = msgspec.json.decode(raw, type=Written)
                 known = self._writes.setdefault((written.namespace, written.id), {})

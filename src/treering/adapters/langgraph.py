@@ -103,7 +103,7 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
             limit: The most that are yielded.
         """
         for thread_id, place in await self._hosting.run(lambda host: self._found(host, config, filter, before, limit)):
-            each = await self._hosting.run(partial(self._tuple, thread_id=thread_id, place=place))
+            each = await self._hosting.run(partial(self._still, thread_id=thread_id, place=place))
             if each is not None:
                 yield each
 
@@ -178,7 +178,7 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
         for thread_id, place in self._hosting.run_blocking(
             lambda host: self._found(host, config, filter, before, limit)
         ):
-            each = self._hosting.run_blocking(partial(self._tuple, thread_id=thread_id, place=place))
+            each = self._hosting.run_blocking(partial(self._still, thread_id=thread_id, place=place))
             if each is not None:
                 yield each
 
@@ -220,13 +220,18 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
         thread_id, namespace, checkpoint_id = _named(config)
         thread = await self._threads.of(host, thread_id)
         place = None if thread is None else thread.place(namespace or "", checkpoint_id)
-        return None if place is None else await self._tuple(host, thread_id=thread_id, place=place)
+        return None if thread is None or place is None else await self._tuple(thread, thread_id, place)
 
-    async def _tuple(self, host: SessionHost, *, thread_id: str, place: Place) -> CheckpointTuple | None:
-        """Return a checkpoint as LangGraph has it; None if it is gone."""
+    async def _still(self, host: SessionHost, *, thread_id: str, place: Place) -> CheckpointTuple | None:
+        """Return a checkpoint that was found before; None if it is gone."""
         thread = await self._threads.of(host, thread_id)
         if thread is None or thread.place(place.namespace, place.id) is None:
             return None
+        return await self._tuple(thread, thread_id, place)
+
+    @staticmethod
+    async def _tuple(thread: Thread, thread_id: str, place: Place) -> CheckpointTuple:
+        """Return a checkpoint as LangGraph has it."""
         async with thread.lock:
             record = await thread.record(place)
             checkpoint = {**thread.load(record.checkpoint), "channel_values": await thread.values(place)}

@@ -68,6 +68,8 @@ class SessionIndex(ABC):
             count: How many. If there are more, something else appended, too: then all are read the next time.
         """
         if self.session.cursor.seq == self.read_to + count:
+            if not self.read_to:  # the log began with them, and has its generation from then on
+                self._generation = self.session.cursor.generation
             self.read_to += count
 
     @abstractmethod
