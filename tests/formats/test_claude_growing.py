@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,3 +75,19 @@ def test_each_line_is_placed_once_and_each_step_told_when_it_has_its_lines(path:
     }
     if path.stem != "tangled":  # in which a line comes before its parent: then all are placed anew
         assert sum(placed) == len(reader.scan.nodes)
+
+
+USER = {"type": "user", "message": {"role": "user", "content": "words"}}
+LATE = {  # a last line that says where earlier ones belong
+    "one names a parent": [{"uuid": "u1"}, {"uuid": "u2"}, {"uuid": "u3", "parentUuid": "u2"}],
+    "one names the session": [{"uuid": "u1"}, {"uuid": "u2", "parentUuid": "u1", "sessionId": "s"}],
+    "one is the parent": [{"uuid": "u1"}, {"uuid": "u3", "parentUuid": "u2"}, {"uuid": "u2"}],
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_a_late_line_puts_earlier_ones_where_they_belong(what: str) -> None:
+    lines = [json.dumps({**USER, **line}).encode() for line in LATE[what]]
+    grown = read([[line] for line in lines])
+    assert laid_out(grown) == laid_out(read([lines]))
+    assert grown.lines_placed > len(lines)
