@@ -21,7 +21,7 @@ from .given import MODEL, PNG, WORDS, Answered, make_given, words_of
 pytestmark = pytest.mark.usefixtures("takes_in")
 
 LATER = "2030-01-01T00:00:0{}.000Z"
-THOUGHTS_KEPT = frozenset({"opencode", "pi", "qwen"})
+THOUGHTS_KEPT = frozenset({"opencode", "qwen"})
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
@@ -150,7 +150,15 @@ def tables_of(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
 
 
 def tables_at(path: Path) -> dict[str, frozenset[str]]:
-    """Return the tables of a file; none if it is no database, or a damaged one."""
+    """Return the tables of a file; none if it is no database, or a damaged one.
+
+    Each format of databases asks in turn while a file is recognized: it is opened for the first of them.
+    """
+    return _tables_at(path, _stamp(path), _stamp(_beside(path, _LOG)))
+
+
+@lru_cache(maxsize=1)
+def _tables_at(path: Path, _database: tuple[int, int], _log: tuple[int, int]) -> dict[str, frozenset[str]]:
     try:
         with open_without_log(path) as connection:
             tables = tables_of(connection)

@@ -6,7 +6,8 @@ Links to folders are not followed, since they may lead back up. Files that treer
 the contents of `.treering`, snapshots, leaf records, fragments, and backups. So are files that only list the sessions
 beside them. Files of Qwen Code resemble those of Claude Code and Gemini CLI: read as one of these, they would be
 imported with their words left out. So they are read as its own alone, whatever format is asked for, and documents of
-its first versions, which have no reader, are refused by name.
+its first versions, which have no reader, are refused by name. So are the tasks of Cline in an editor, whose messages
+other programs' readers would take for their own.
 
 Only one session, and the names of the folders still to be searched, are held in memory at a time.
 """
@@ -34,6 +35,8 @@ _LOOK = 4096
 _SUFFIXES = (".json", ".jsonl")
 _MAGIC = (b"{", b"[", b"SQLite format 3\0", b"# aider chat started at ")  # whatever their suffix
 
+_TASK = "api_conversation_history.json"
+_BESIDE_TASK = ("context_history.json", "task_metadata.json", "ui_messages.json")
 _QWEN = "qwen"
 _OLD_QWEN = re.compile(rb'\{\s*"sessionId"\s*:.{0,4000}?"type"\s*:\s*"qwen"', re.DOTALL)
 
@@ -91,6 +94,8 @@ class Walk:
             return
         head = head_of(self._source)
         _refuse_unreadable(self._source, head)
+        if self._requested_format is None:
+            _refuse_task(self._source)
         chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head)
         if self._requested_format not in (None, _QWEN) and _is_of_qwen(self._source, head):
             raise ForeignFormatError(
@@ -166,6 +171,8 @@ class Walk:
             chosen = self._recognize(path, head) if _may_be_session(path, head) else None
             if _may_be_session(path, head):
                 _refuse_unreadable(path, head)
+            if self._requested_format is None:
+                _refuse_task(path)
         except ForeignFormatError as error:
             self.failed.append((path, error))
             return
@@ -175,7 +182,8 @@ class Walk:
         if chosen is not None:
             yield from self._sessions_of(chosen, path)
             return
-        if any(each.only_lists(path, head) for each in self._formats):
+        is_beside_task = path.name in _BESIDE_TASK and path.with_name(_TASK).is_file()
+        if is_beside_task or any(each.only_lists(path, head) for each in self._formats):
             return
         self.unknown += 1
         if len(self.unknown_paths) < UNKNOWN_SHOWN:
@@ -209,6 +217,15 @@ def _refuse_unreadable(path: Path, head: bytes) -> None:
         raise ForeignFormatError(
             "this looks like a session of Qwen Code before version 0.5, which treering cannot read: it was left as it "
             "is, since read as a session of a similar program it would lose its words",
+            where=Where(str(path)),
+        )
+
+
+def _refuse_task(path: Path) -> None:
+    if path.name == _TASK:
+        raise ForeignFormatError(
+            "this looks like a task of Cline in an editor, or of a program made from it (Roo Code, Kilo Code): "
+            "treering reads only the sessions of Cline's command line, and left it as it is",
             where=Where(str(path)),
         )
 

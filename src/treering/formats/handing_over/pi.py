@@ -1,7 +1,7 @@
 """pi: one line for each message, each below the one before it; a result is a message of its own.
 
-Thinking of another provider's model goes to the model as text before the answer. So that this holds for every model
-that goes on, answers name a provider that nobody has. Images have to be in the file.
+Answers name a provider that nobody has: pi sends no model the thinking of another one, so thinking is left out. Images
+have to be in the file.
 """
 
 from __future__ import annotations
@@ -91,8 +91,6 @@ class _Writing:
     def _block(self, said: Said, part: Content) -> Iterator[JSON]:
         if isinstance(part, TextPart):
             yield {"type": "text", "text": part.text.content}
-        elif isinstance(part, ThinkingPart) and part.thinking.content.strip() and not part.thinking.redacted:
-            yield {"type": "thinking", "thinking": f"{part.thinking.content.rstrip()}\n\n"}  # pi adds no space
         elif isinstance(part, ToolUsePart):
             call = part.tool_use
             yield {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.input}
