@@ -94,6 +94,7 @@ async def main(kind: str, root: str) -> None:
             lifespan="off",
             access_log=False,
             log_config=None,
+            proxy_headers=False,
             server_header=False,
         )
         print(port, flush=True)

@@ -152,7 +152,7 @@ class Rows:
         try:
             opening = await self._runtime.store.open(ref)
             log = OpenLog(self._runtime, ref, opening.header, opening.dialect, opening.head.generation)
-            await log.take_up(caching=False)
+            await log.take_up(opening.head.seq, caching=False)
             state = await log.state()
         except SessionNotFound:
             return None

@@ -137,6 +137,7 @@ class HostCore:
         Raises:
             SessionLocked: Another process or host owns it, and commands are not sent there.
         """
+        await self.turn()
         try:
             return await self.registry.activate(source)
         except SessionLocked:
@@ -147,7 +148,7 @@ class HostCore:
     # -- reading
 
     async def turn(self) -> None:
-        """Begin a read: what is in memory is read without any other pause, so let others go on if it is their turn."""
+        """Begin to read or to open: small logs take no other pause, so let others go on if it is their turn."""
         await checkpoint_if_cancelled()
         if self.runtime.turns.is_over():
             await self.runtime.turns.pass_on()

@@ -64,6 +64,7 @@ class SessionOpening(SessionLookup):
         ref = await self._find(session)
         source = core.registry.source(ref)
         if read_only:
+            await core.turn()
             log = await source.ready()
             return Session(core, source, log.index.header.id, read_only=True)
         await self._refuse_others(ref)

@@ -75,7 +75,7 @@ class Follower:
             opening = await runtime.store.open(ref)
             log = OpenLog(runtime, ref, opening.header, opening.dialect, opening.head.generation)
             try:
-                await log.take_up()
+                await log.take_up(opening.head.seq)
             except LogReplaced:
                 tries += 1
                 if tries == _TRIES_MAX:

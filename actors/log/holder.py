@@ -270,7 +270,7 @@ class Holder:
                 await log.find_leaf()
             else:
                 log = OpenLog(runtime, self.ref, lease.header, lease.dialect, lease.head.generation)
-                await log.take_up()
+                await log.take_up(lease.head.seq)
             self.exists()
         elif creation is not None:
             log = OpenLog(runtime, self.ref, creation.header, creation.dialect, lease.head.generation)

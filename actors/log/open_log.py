@@ -179,16 +179,18 @@ class OpenLog(LogEntries):
 
     # -- folding lines
 
-    async def take_up(self, *, caching: bool = True) -> None:
+    async def take_up(self, head: int, *, caching: bool = True) -> None:
         """Fold the whole log, starting from a valid snapshot if there is one, and restore the leaf.
 
         Args:
+            head: The seq at which the log ends; a short one has no snapshot.
             caching: Keep the entries of the last page in the cache, since they are likely to be read next.
         """
         store = self._runtime.store
-        snapshot = await store.load(self.ref, "index")
-        if snapshot is not None:
-            await self._runtime.offload(self.restore, snapshot)
+        if head >= self._runtime.limits.snapshot_after_lines:
+            snapshot = await store.load(self.ref, "index")
+            if snapshot is not None:
+                await self._runtime.offload(self.restore, snapshot)
         await self._scan(caching=caching)
         self._restore_leaf(await store.load(self.ref, "leaf"))
 

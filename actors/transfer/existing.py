@@ -116,7 +116,7 @@ async def load_log(core: HostCore, lease: Lease) -> OpenLog:
     assert lease.header is not None
     assert lease.dialect is not None
     log = OpenLog(core.runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
-    await log.take_up()
+    await log.take_up(lease.head.seq)
     return log
 
 

@@ -14,6 +14,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering import Limits, Session, SessionHost
+from treering.actors.host.names import id_of_key
 from treering.actors.host.turns import Turns
 from treering.events.stores.base import Append, Outcome
 from treering.events.stores.files import Durability, FileStore, Writes
@@ -268,4 +269,38 @@ async def test_reads_from_memory_let_other_tasks_go_on_and_can_be_cancelled(
             await read(session)
             finished = True
         assert not finished
+        tasks.cancel_scope.cancel()
+
+
+OPENINGS: list[Callable[[SessionHost, str], Awaitable[Session]]] = [
+    lambda host, key: host.get_or_create(key),
+    lambda host, key: host.load(id_of_key(key)),
+    lambda host, key: host.load(id_of_key(key), read_only=True),
+]
+
+
+@pytest.mark.parametrize("open_session", OPENINGS)
+async def test_sessions_that_are_opened_one_after_another_let_other_tasks_go_on(
+    tmp_path: Path, open_session: Callable[[SessionHost, str], Awaitable[Session]]
+) -> None:
+    served = 0
+
+    async def serve() -> None:
+        nonlocal served
+        while True:
+            served += 1
+            await checkpoint()
+
+    keys = [str(number) for number in range(20)]
+    async with SessionHost(tmp_path) as host:
+        for key in keys:
+            await (await host.get_or_create(key)).append_message("user", "hello")
+    async with SessionHost(tmp_path, limits=Limits(inline_for_s=0)) as host, anyio.create_task_group() as tasks:
+        await open_session(host, keys.pop())  # in a thread, since nothing is known of the folder
+        tasks.start_soon(serve)
+        await checkpoint()
+        before = served
+        for key in keys:
+            await open_session(host, key)
+        assert served - before >= len(keys) - 1
         tasks.cancel_scope.cancel()
