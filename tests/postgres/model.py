@@ -209,8 +209,21 @@ class Database:
         log, found = self.logs.get(wanted["ref"]), self._beside.get((wanted["ref"], wanted["kind"]))
         return [] if log is None or found is None or found[0] != log.history else [found]
 
-    def _exists(self, wanted: Wanted) -> list[Row]:
-        return [(bool(self._open(wanted)),)]
+    def _exist(self, wanted: Wanted) -> list[Row]:
+        return [(ref,) for ref in wanted["refs"] if self._open({"ref": ref})]
+
+    # -- the same of several logs
+
+    def _read_each(self, wanted: Wanted) -> list[Row]:
+        return self._of_each(self._read, ref="refs", history="histories", after="afters", through="throughs", of=wanted)
+
+    def _load_each(self, wanted: Wanted) -> list[Row]:
+        return self._of_each(self._load, ref="refs", kind="kinds", of=wanted)
+
+    @staticmethod
+    def _of_each(ask: Callable[[Wanted], list[Row]], *, of: Wanted, **columns: str) -> list[Row]:
+        each = zip(*(of[column] for column in columns.values()), strict=True)
+        return [(n, *row) for n, values in enumerate(each, 1) for row in ask(dict(zip(columns, values, strict=True)))]
 
     def _page(self, wanted: Wanted) -> list[Row]:
         return []
