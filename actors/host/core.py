@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from anyio import Lock
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from ...events.arguments import check_text, check_word
@@ -42,6 +43,7 @@ class HostCore:
         dialect: The dialect of new sessions.
         elsewhere: The commands for sessions that other hosts own; None if they are refused.
         unfinished_copies: The heads of copied logs whose callers got an error, and may repeat the call.
+        recovering: Held while the store's journal is replayed: many look for sessions at once when a program begins.
     """
 
     def __init__(self, runtime: Runtime, dialect: Dialect) -> None:
@@ -50,6 +52,7 @@ class HostCore:
         self.registry = Registry(runtime)
         self.elsewhere: Elsewhere | None = None
         self.unfinished_copies: dict[Ref, Cursor] = {}
+        self.recovering = Lock()
         self._views: WeakValueDictionary[tuple[Ref, str], SharedView[Any, Any]] = WeakValueDictionary()
         self._dead = False
         self._failure: BaseException | None = None

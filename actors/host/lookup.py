@@ -9,8 +9,6 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-import anyio
-
 from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
@@ -44,7 +42,6 @@ class SessionLookup:
         self._catalog: Catalog | None = None
         self._searching: Searching | None = None
         self._recovered = False
-        self._recovering = anyio.Lock()
 
     @property
     def core(self) -> HostCore:
@@ -245,7 +242,7 @@ class SessionLookup:
         """Replay the store's journal once, before a session is looked up for writing."""
         if self._recovered or self._recovers is None:
             return
-        async with self._recovering:  # many look for sessions at once when a program begins
+        async with self.core.recovering:
             if not self._recovered:
                 await self._recovers.recover()
                 self._recovered = True
