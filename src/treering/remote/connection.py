@@ -283,7 +283,7 @@ class Connection:
         try:
             with anyio.fail_after(opened_s):
                 reply = await self._http.send(request, stream=True)
-            async with _pieces_of(reply) as pieces:
+            async with aclosing(reply), _pieces_of(reply) as pieces:  # whose own closing has a bound
                 if not reply.is_success:
                     await reply.aread()
                     raise error_of_reply(reply)
