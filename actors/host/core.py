@@ -17,6 +17,7 @@ from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, SessionLocked, WrongThread
 from ...events.stores.base import Cursor, Ref
+from ...events.stores.capabilities import Recovers
 from ...projections.base import Projection, Valued
 from ...projections.subscriptions import VIEWS as NAMED_VIEWS
 from ...projections.views import FoldStepper, SharedView, Stepper
@@ -43,7 +44,7 @@ class HostCore:
         dialect: The dialect of new sessions.
         elsewhere: The commands for sessions that other hosts own; None if they are refused.
         unfinished_copies: The heads of copied logs whose callers got an error, and may repeat the call.
-        recovering: Held while the store's journal is replayed: many look for sessions at once when a program begins.
+        recovers: What brings back what owners left behind when they died, if the store may hold such.
     """
 
     def __init__(self, runtime: Runtime, dialect: Dialect) -> None:
@@ -52,8 +53,10 @@ class HostCore:
         self.registry = Registry(runtime)
         self.elsewhere: Elsewhere | None = None
         self.unfinished_copies: dict[Ref, Cursor] = {}
-        self.recovering = Lock()
+        self.recovers = runtime.store.capability(Recovers)
         self._views: WeakValueDictionary[tuple[Ref, str], SharedView[Any, Any]] = WeakValueDictionary()
+        self._is_recovered = False
+        self._recovering = Lock()  # many look for sessions at once when a program begins
         self._dead = False
         self._failure: BaseException | None = None
 
@@ -147,6 +150,19 @@ class HostCore:
             if self.elsewhere is None:
                 raise
             return None
+
+    async def recover(self) -> None:
+        """Bring back what dead owners left behind, once, before a session is looked up for writing.
+
+        Raises:
+            Conflict: Another host is still at it.
+        """
+        if self._is_recovered or self.recovers is None:
+            return
+        async with self._recovering:
+            if not self._is_recovered:
+                await self.recovers.recover()
+                self._is_recovered = True
 
     # -- reading
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
-from ...events.stores.capabilities import NamesFiles, Recovers, ScansChanges
+from ...events.stores.capabilities import NamesFiles, ScansChanges
 from ...events.stores.finding import RowQuery
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..search.hits import Search
@@ -37,11 +37,9 @@ class SessionLookup:
         self._store = store
         self._files = store.capability(NamesFiles)
         self._scans = store.capability(ScansChanges)
-        self._recovers = store.capability(Recovers)
         self._core: HostCore | None = None
         self._catalog: Catalog | None = None
         self._searching: Searching | None = None
-        self._recovered = False
 
     @property
     def core(self) -> HostCore:
@@ -238,15 +236,6 @@ class SessionLookup:
             self._searching = Searching(self.core.runtime, self.catalog.listing)
         return self._searching
 
-    async def _recover(self) -> None:
-        """Replay the store's journal once, before a session is looked up for writing."""
-        if self._recovered or self._recovers is None:
-            return
-        async with self.core.recovering:
-            if not self._recovered:
-                await self._recovers.recover()
-                self._recovered = True
-
     async def _exists(self, ref: Ref) -> bool:
         """Return whether there is something to open; a file whose first write was cut short counts, unread."""
         if await self.core.registry.present(ref) is not None:
@@ -319,7 +308,7 @@ class SessionLookup:
         core = self.core
         if self._files is None or not self._files.is_outside(ref) or core.registry.live(ref) is not None:
             return
-        if self._recovers is not None and await core.runtime.offload(self._recovers.may_be_restored, ref):
+        if core.recovers is not None and await core.runtime.offload(core.recovers.may_be_restored, ref):
             return  # its header may be in the journal only
         try:
             await self._store.open(ref)

@@ -60,7 +60,7 @@ class SessionOpening(SessionLookup):
         core = self.core
         core.check()
         if not read_only:
-            await self._recover()
+            await core.recover()
         ref = await self._find(session)
         source = core.registry.source(ref)
         if read_only:
@@ -87,7 +87,7 @@ class SessionOpening(SessionLookup):
         Raises:
             SessionLocked: Another process or host owns that session; `load` lists everything that opening may raise.
         """
-        await self._recover()
+        await self.core.recover()
         if cwd is not None:
             current = await self.catalog.current(cwd)
             if current is not None:
@@ -131,7 +131,7 @@ class SessionOpening(SessionLookup):
             key=key,
         )
         if session_id is not None or key is not None:
-            await self._recover()
+            await core.recover()
             if await self._is_taken(header.id, ref) or core.registry.is_reserved(ref):
                 raise SessionExists(f"session {session_id or key!r} already exists: load it, or choose another name")
         return self._unwritten(header, ref)
@@ -186,7 +186,7 @@ class SessionOpening(SessionLookup):
         ref = ref_of_key(key)
         source, actor = core.registry.source(ref), await core.registry.present(ref)
         if actor is None:
-            await self._recover()
+            await core.recover()
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
             source.create(header, self._dialect)
             actor = await core.activated(source)
@@ -212,7 +212,7 @@ class SessionOpening(SessionLookup):
         self.core.check()
         source = self.core.registry.source(ref_of_key(key))
         if await self.core.registry.present(source.ref) is None:
-            await self._recover()
+            await self.core.recover()
             if not await self._store.exists(source.ref):
                 return None
         try:
@@ -304,7 +304,7 @@ class SessionOpening(SessionLookup):
         self.core.check()
         source = checked_path(path)
         check_text("the format", format)
-        await self._recover()
+        await self.core.recover()
         return await import_sessions(self.core, source, format)
 
     # -- keeping sessions
@@ -327,7 +327,7 @@ class SessionOpening(SessionLookup):
         from ..catalog.archiving import archive
 
         self.core.check()
-        await self._recover()
+        await self.core.recover()
         await archive(self.core, self.catalog, await self._find_to_write(session))
 
     async def unarchive(self, session: SessionLike) -> None:
@@ -343,7 +343,7 @@ class SessionOpening(SessionLookup):
         from ..catalog.archiving import unarchive
 
         self.core.check()
-        await self._recover()
+        await self.core.recover()
         await unarchive(self.core, await self._find_to_write(session))
 
     async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
@@ -359,7 +359,7 @@ class SessionOpening(SessionLookup):
         from ..catalog.archiving import retire
 
         self.core.check()
-        await self._recover()
+        await self.core.recover()
         return await retire(self.core, self.catalog, self._settings, dry_run=dry_run)
 
     # -- deleting
@@ -381,7 +381,7 @@ class SessionOpening(SessionLookup):
         """
         core = self.core
         core.check()
-        await self._recover()
+        await core.recover()
         try:
             ref = await self._find_to_write(session)
         except SessionNotFound:
