@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -39,6 +40,17 @@ def line_of_message(entry_id: str, parent_id: str | None, text: str, seq: int, r
     """The line of a message, as a dictionary."""
     content = [{"type": "text", "text": {"content": text}}]
     return entry("message", entry_id, parent_id, {"role": role, "content": content}, seq)
+
+
+class Spawned(subprocess.Popen[bytes]):
+    """The command as another process: `with` waits until it has ended, and ends it if the block fails."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)
 
 
 class Cli:
@@ -143,9 +155,9 @@ class Cli:
         with SyncHost(self.root) as host:
             return host.load(name, read_only=True).entries()
 
-    def spawn(self, *args: str | Path, **environment: str) -> subprocess.Popen[bytes]:
+    def spawn(self, *args: str | Path, **environment: str) -> Spawned:
         """Start the command as another process."""
-        return subprocess.Popen(
+        return Spawned(
             [sys.executable, "-m", "treering.cli", *map(str, args)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

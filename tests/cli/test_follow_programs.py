@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -25,15 +22,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.delenv("CODEX_HOME", raising=False)
     monkeypatch.delenv("PI_CODING_AGENT_DIR", raising=False)
     return machine
-
-
-@contextmanager
-def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let a process end with the block if it still runs."""
-    try:
-        yield
-    finally:
-        process.kill()
 
 
 def test_a_terminal_shows_a_list_that_is_kept_up_to_date(cli: Cli, machine: Machine) -> None:
@@ -101,8 +89,7 @@ def test_a_server_shows_them_to_be_read_only_and_leaves_nothing_behind(
     (tmp_path / "temporary").mkdir()
     before = machine.state()
     assert "leave out ROOT" in cli.error("serve", "somewhere", "--programs", status=2)
-    serving = cli.spawn("serve", "--programs", "--port", "0", TMPDIR=str(tmp_path / "temporary"))
-    with serving as process, ending(process):
+    with cli.spawn("serve", "--programs", "--port", "0", TMPDIR=str(tmp_path / "temporary")) as process:
         assert process.stdout is not None
         address = process.stdout.readline().decode().strip()
         with httpx2.Client(base_url=address) as client:

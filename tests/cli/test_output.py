@@ -6,8 +6,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -285,6 +287,16 @@ def test_the_command_runs_as_a_module(cli: Cli, branched: Path) -> None:
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out) == [{"entry_id": "q", "label": "crossroads"}]
+
+
+def test_a_test_that_fails_does_not_wait_for_its_process(cli: Cli, branched: Path) -> None:
+    process = cli.spawn("follow", branched)
+    too_late = threading.Timer(60, process.terminate)  # else nothing ends it
+    too_late.start()
+    with pytest.raises(AssertionError, match="wrong"), process:
+        raise AssertionError("wrong")
+    too_late.cancel()
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_an_error_ends_the_process_with_1(cli: Cli, tmp_path: Path) -> None:
