@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from treering import SessionHost
 from treering.server import Application, app
 from treering.server.serving import listen, serve
+
+
+def certificate_of(name: str, folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for a name and for this machine, signed by itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl here to make a certificate")
+    file, key = folder / "server.pem", folder / "server.key"
+    names = f"subjectAltName=DNS:{name},IP:127.0.0.1"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-addext", names]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(file)], check=True, capture_output=True)
+    return file, key
 
 
 @asynccontextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import os
+import ssl
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,8 +18,9 @@ import pytest
 from tests.remote.proxy import CuttingProxy
 from tests.server.conftest import Client, Json, served
 from tests.server.processes import Server, free_port
+from tests.serving import certificate_of
 
-from treering import Session, SessionHost
+from treering import Session, SessionHost, plain_text
 from treering.errors import InvalidInput, SessionLocked
 from treering.events.disk.disk import OsDisk
 from treering.remote import RemoteHost
@@ -210,6 +213,69 @@ async def test_an_owner_outside_the_networks_of_peers_is_not_asked(url: str) -> 
         problem = await say(other.client, "shared", "second", status=423)
         assert "--peer" in problem["detail"]
         assert session.message_count == 1
+
+
+class Certificates:
+    """Notes which files of certificates are read, and decides which one the machine trusts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read: list[Path] = []
+        self._monkeypatch = monkeypatch
+        load = ssl.SSLContext.load_verify_locations
+
+        def noted(context: ssl.SSLContext, cafile: str | None = None, *others: Json) -> None:
+            self.read.append(Path(cafile or ""))
+            load(context, cafile, *others)
+
+        monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", noted)
+
+    def trust(self, certificate: Path) -> None:
+        """Let it be the only one that the machine trusts."""
+        paths = ssl.get_default_verify_paths()._replace(openssl_cafile=str(certificate), openssl_capath="")
+        self._monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
+
+
+@pytest.fixture
+def certificates(monkeypatch: pytest.MonkeyPatch) -> Certificates:
+    return Certificates(monkeypatch)
+
+
+async def test_where_no_host_has_tls_no_certificates_are_read(url: str, certificates: Certificates) -> None:
+    async with node(url) as owner, node(url) as other:
+        async with RemoteHost(f"http://127.0.0.1:{other.client.address[1]}") as remote:
+            session = await owner.host.create("shared")
+            await session.append_message("user", "first")
+            await (await remote.load("shared")).append_message("user", "second")
+        assert await texts(url, "shared") == ["first", "second"]
+    assert certificates.read == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, the system itself decides whom it trusts")
+async def test_an_owner_with_tls_is_asked_if_the_machine_trusts_its_certificate(
+    url: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "BEYOND_S", -1000)  # one try
+    its_own, another = tmp_path / "own", tmp_path / "another"
+    for folder in (its_own, another):
+        folder.mkdir()
+    certificate, _ = its = certificate_of("owner.example", its_own)
+    port = free_port()
+    own = Cluster(f"https://127.0.0.1:{port}", SECRET, PEERS)
+    async with (
+        SessionHost(url, placement="forward", address=own.address) as owner,
+        served(owner, port=port, cluster=own, serving={"certificate": its}),
+    ):
+        session = await owner.create("shared")
+        await session.append_message("user", "first")
+        certificates.read.clear()
+        for trusted, status in ((certificate_of("another.example", another)[0], 423), (certificate, 201)):
+            certificates.trust(trusted)
+            async with node(url) as other:
+                await say(other.client, "shared", "second", status=status)
+                await say(other.client, "shared", "third", status=status)
+            assert certificates.read == [trusted]
+            certificates.read.clear()
+        assert [plain_text(each.content) for each in await session.messages()] == ["first", "second", "third"]
 
 
 async def test_a_request_hops_once_alone(url: str) -> None:

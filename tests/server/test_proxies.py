@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from tests.serving import certificate_of
 
 from treering import SessionHost
 from treering.events.disk.disk import OsDisk
@@ -29,13 +30,7 @@ NAME = "chat.example"
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """A certificate for the name of the test, signed by itself, and its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl here to make a certificate")
-    file, key = tmp_path / "chat.pem", tmp_path / "chat.key"
-    names = f"subjectAltName=DNS:{NAME},IP:127.0.0.1"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={NAME}", "-addext", names]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(file)], check=True, capture_output=True)
-    return file, key
+    return certificate_of(NAME, tmp_path)
 
 
 @contextmanager

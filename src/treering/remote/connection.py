@@ -9,7 +9,6 @@ may have been closed by the server meanwhile: what it cuts off is sent again at 
 from __future__ import annotations
 
 import random
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TypeVar
@@ -19,6 +18,7 @@ import anyio
 import httpx2
 import msgspec
 
+from ..certificates import verify_for
 from ..events.errors import (
     AppendInDoubt,
     InvalidInput,
@@ -362,8 +362,7 @@ def _client(url: str, token: str | None) -> httpx2.AsyncClient:
     headers = {"content-type": "application/json", "user-agent": "treering"}
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
-    # To read the authorities of the system takes longer than a request. Without TLS, nobody is trusted.
-    verify = True if url.startswith("https://") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    verify = verify_for(url)
     uds = url.removeprefix("unix:") if url.startswith("unix:") else None
     transport = None if uds is None else httpx2.AsyncHTTPTransport(uds=uds, verify=verify)
     return httpx2.AsyncClient(

@@ -26,6 +26,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import Struct
 
+from ...certificates import verify_for
 from ...events.errors import Unavailable
 from ...events.texts import counted
 from ...projections.feed_events import Reset
@@ -142,7 +143,8 @@ async def play_cluster(port: int, opens: bool, story: Story) -> None:
         for address in crew.addresses:
             _say(f"{address}{'  <- open this one' if address == crew.addresses[0] else ''}")
         viewer = f"{crew.addresses[0]}/s/{SESSION}"
-        async with httpx2.AsyncClient(timeout=_ANSWERED_WITHIN_S, trust_env=False) as http:
+        verify = verify_for(crew.addresses[0])
+        async with httpx2.AsyncClient(timeout=_ANSWERED_WITHIN_S, trust_env=False, verify=verify) as http:
             conversation = Conversation(http, crew, url)
             await conversation.begin()
             if opens:

@@ -16,6 +16,7 @@ import anyio
 import httpx2
 from msgspec import Struct
 
+from ...certificates import verify_for
 from ...events.errors import AppendInDoubt, SessionLocked, TooLarge, Unavailable
 from ...events.telemetry import logger
 from ..http.incoming import Incoming
@@ -105,11 +106,8 @@ class Forwarding:
         leases = runtime.leases
         self._cluster = cluster
         self._wait_s = BEYOND_S + (0 if leases is None else max(leases.lease_s, leases.wait_s))
-        self._client = httpx2.AsyncClient(
-            trust_env=False,
-            follow_redirects=False,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
-        )
+        self._clients: dict[str, httpx2.AsyncClient] = {}
+        self._client_for(cluster.address)  # most clusters speak alike, and no request waits for certificates then
 
     async def carried(self, locked: SessionLocked, request: Forwarded, here: Callable[[], Awaitable[object]]) -> object:
         """Return the reply of the host that owns a session, or of this one if it comes to own it.
@@ -146,7 +144,8 @@ class Forwarding:
         proof = self._cluster.prove(
             address, request.method, request.target, request.key, request.body, request.principal
         )
-        sent = self._client.build_request(
+        client = self._client_for(peer.url)
+        sent = client.build_request(
             request.method,
             f"{parts.scheme}://{ip}{port}{parts.path}{request.target.decode('latin-1')}",
             headers=[(b"host", parts.netloc.encode()), *request.headers.items(), (HOP, proof)],
@@ -155,7 +154,7 @@ class Forwarding:
             extensions={"sni_hostname": parts.hostname or ""},
         )
         try:
-            response = await self._client.send(sent, stream=True)
+            response = await client.send(sent, stream=True)
             try:
                 body = await _whole(response)
             finally:
@@ -180,9 +179,22 @@ class Forwarding:
         headers = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
         return Passed(response.status_code, headers, body)
 
+    def _client_for(self, url: str) -> httpx2.AsyncClient:
+        """Return the client for all hosts with the scheme of an address: hosts with TLS and without may be mixed."""
+        scheme = urlsplit(url).scheme
+        if scheme not in self._clients:
+            self._clients[scheme] = httpx2.AsyncClient(
+                trust_env=False,
+                follow_redirects=False,
+                verify=verify_for(url),
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+            )
+        return self._clients[scheme]
+
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        for client in [*self._clients.values()]:
+            await client.aclose()
 
 
 async def _whole(response: httpx2.Response) -> bytes:
