@@ -37,6 +37,7 @@ pytestmark = pytest.mark.feature("C-9")
 SECRET = b"a secret of sixteen bytes or more"
 PEERS = ("127.0.0.0/8",)
 LEASE = "&lease_s=2"
+TWO_SESSIONS = Path(__file__).resolve().parents[1] / "data" / "openai_agents" / "sessions.db"
 
 
 @pytest.fixture(autouse=True)
@@ -407,6 +408,26 @@ async def test_a_file_goes_to_the_owner_of_its_session_whole_and_brings_it_once(
         assert [each.id for each in await session.entries()] == [entry["parentId"], "brought"]
         await client.ask("PUT", "/v1/sessions/shared?replace=true", header + first)
         assert [each.id for each in await session.entries()] == [entry["parentId"]]
+
+
+async def test_sessions_of_a_file_that_other_hosts_own_are_told_beside_those_that_were_brought(url: str) -> None:
+    async with (
+        node(url) as first,
+        node(url) as second,
+        node(url) as asked,
+        RemoteHost(f"http://127.0.0.1:{asked.client.address[1]}") as remote,
+    ):
+        brought = await remote.import_sessions(TWO_SESSIONS)
+        assert ([each.id for each in brought], brought.failed) == (["support-42", "support-43"], ())
+        for owner, owned, free in ((first, "support-42", "support-43"), (second, "support-43", "support-42")):
+            await (await owner.host.load(owned)).append_message("user", "It is mine.")
+            # The second time the file goes to the first owner, since the host that is asked could bring nothing of it.
+            brought = await remote.import_sessions(TWO_SESSIONS)
+            assert [(each.id, each.existed, each.added) for each in brought] == [(free, True, 0)]
+            (failed,) = brought.failed
+            assert (failed.path, failed.code, failed.severity) == (str(TWO_SESSIONS), "unreadable", "error")
+            assert f"{owned}.jsonl is owned by the host" in failed.message
+    assert await texts(url, "support-43") == ["Hello", "Hello!", "It is mine."]
 
 
 async def test_a_file_that_is_not_the_one_that_was_proven_is_refused(url: str) -> None:
