@@ -12,12 +12,14 @@ import pytest
 from treering import SessionHost
 from treering.entries import plain_text
 from treering.errors import LogReplaced
-from treering.events.errors import StoreUnavailable, TreeringError
+from treering.events.errors import SessionLocked, StoreUnavailable, TreeringError
 from treering.events.offload import run_inline
+from treering.events.stores.base import Cursor
 from treering.stores import Lease, Page
-from treering.stores.postgres import PostgresStore, gathering
-from treering.stores.postgres.gathering import Gatherer
+from treering.stores.postgres import PostgresStore, acquiring
+from treering.stores.postgres.gathering import Gatherer, up_to
 from treering.stores.postgres.local_server import LocalServer
+from treering.stores.postgres.owning import Holdings
 from treering.testing.stores.case import Writer, line
 
 from .counting import counted
@@ -111,17 +113,14 @@ class Held:
         return fn(*args)
 
 
-async def test_a_caller_that_is_cancelled_while_it_asks_for_others_leaves_none_without_an_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gathering, "AT_ONCE", 1)
+async def test_a_caller_that_is_cancelled_while_it_asks_for_others_leaves_none_without_an_answer() -> None:
     offload, batches, answers = Held(), list[list[int]](), dict[int, int]()
 
     def double(questions: Sequence[int]) -> list[int]:
         batches.append([*questions])
         return [2 * each for each in questions]
 
-    gatherer = Gatherer(double, offload, 3)
+    gatherer = Gatherer(double, offload, up_to(3), 1)
     scopes = [anyio.CancelScope() for _ in range(7)]
 
     async def ask(number: int) -> None:
@@ -149,7 +148,7 @@ async def test_an_error_reaches_those_whom_it_concerns() -> None:
             raise StoreUnavailable("the server is down")
         return [LogReplaced(f"{each}") if each % 2 else each for each in questions]
 
-    gatherer, said = Gatherer(answer, run_inline, 4), dict[int, str]()
+    gatherer, said = Gatherer(answer, run_inline, up_to(4), 4), dict[int, str]()
 
     async def ask(number: int) -> None:
         try:
@@ -163,3 +162,89 @@ async def test_an_error_reaches_those_whom_it_concerns() -> None:
     assert said == {0: "got 0", 1: "1", 2: "got 2", 3: "3"}
     await ask(9)
     assert said[9] == "the server is down"
+
+
+async def test_a_caller_that_is_cancelled_already_asks_nothing_but_has_carried_out_what_must_be() -> None:
+    asked: list[int] = []
+
+    def answer(questions: Sequence[int]) -> Sequence[int]:
+        asked.extend(questions)
+        return questions
+
+    gatherer = Gatherer(answer, run_inline, up_to(4), 4)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        assert await gatherer.carry_out(1) == 1
+        await gatherer.ask(2)
+    assert scope.cancelled_caught
+    assert asked == [1]
+
+
+# -- what is acquired and released together
+
+
+async def test_leases_are_acquired_and_released_also_for_a_caller_that_is_cancelled(url: str) -> None:
+    store, other = PostgresStore(url), PostgresStore(url)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        (lease,) = await store.acquire(["log"], "host")
+    assert isinstance(lease, Lease)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await store.release([lease])
+    (lease,) = await other.acquire(["log"], "host")
+    assert isinstance(lease, Lease)
+    await store.aclose()
+    await other.aclose()
+
+
+class Granting:
+    """What a store holds, which grants everything, and notes what is asked of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: TreeringError | None = None) -> None:
+        self.calls: list[tuple[str, list[str]]] = []
+        self.outcomes: dict[int, list[Lease | SessionLocked] | TreeringError] = {}
+        self._error = error
+        monkeypatch.setattr(Holdings, "acquire", lambda _, refs, owner: self._acquire(refs, owner))
+        self._store = PostgresStore("postgresql://nowhere/none", offload=run_inline)
+
+    def _acquire(self, refs: list[str], owner: str) -> list[Lease]:
+        self.calls.append((owner, refs))
+        if self._error is not None:
+            raise self._error
+        return [Lease(ref, owner, len(self.calls), Cursor("", 0)) for ref in refs]
+
+    async def acquire_together(self, *wanted: tuple[str, list[str]]) -> None:
+        """Let each of some callers acquire at the same moment, and note the outcome of each."""
+
+        async def acquire(number: int, owner: str, refs: list[str]) -> None:
+            try:
+                self.outcomes[number] = await self._store.acquire(refs, owner)
+            except TreeringError as error:
+                self.outcomes[number] = error
+
+        async with anyio.create_task_group() as tasks:
+            for number, (owner, refs) in enumerate(wanted):
+                tasks.start_soon(acquire, number, owner, refs)
+
+
+async def test_no_statement_acquires_for_two_owners_or_a_log_twice_or_more_logs_than_its_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acquiring, "BATCH_REFS_MAX", 4)
+    holdings = Granting(monkeypatch)
+    wanted = [("x", [*refs]) for refs in ("a", "bc", "a", "ef")]
+    wanted[3:3] = [("y", ["d"]), ("y", [*"ghijk"])]
+    await holdings.acquire_together(*wanted)
+    assert holdings.calls == [("x", [*"abc"]), ("x", [*"aef"]), ("y", ["d"]), ("y", [*"ghijk"])]
+    for number, (owner, refs) in enumerate(wanted):
+        outcome = holdings.outcomes[number]
+        assert isinstance(outcome, list)
+        assert [(each.owner, each.ref) for each in outcome if isinstance(each, Lease)] == [(owner, ref) for ref in refs]
+
+
+async def test_a_server_that_is_down_is_asked_once_for_all_that_acquire(monkeypatch: pytest.MonkeyPatch) -> None:
+    holdings = Granting(monkeypatch, down := StoreUnavailable("the server is down"))
+    await holdings.acquire_together(*(("x", [ref]) for ref in "abc"))
+    assert holdings.calls == [("x", ["a", "b", "c"])]
+    assert holdings.outcomes == dict.fromkeys(range(3), down)

@@ -1,23 +1,20 @@
 """Gathers questions: those that come together go to the database in one statement.
 
-When a host takes over the sessions of one that died, it looks for a thousand logs at the same moment, and reads each of
-them. No task or thread is dedicated to this: whoever finds less than `AT_ONCE` statements under way leads the next one.
-A question that comes alone is asked alone.
+When a host takes over the sessions of one that died, it acquires a thousand logs at the same moment, and reads each of
+them; when it closes, it releases them. No task or thread is dedicated to this: whoever finds a place for one more
+statement leads the next one. A question that comes alone is asked alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Generic, TypeVar
 
 from anyio import CancelScope, Event, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 
-from ...events.errors import TreeringError
 from ...events.offload import Offload, carried_out
-
-AT_ONCE = 4
-"""How many statements of one kind are under way at the same time."""
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -44,33 +41,48 @@ class _Asked(Generic[Q, A]):
             self.woken.set()
 
 
+def up_to(most: int) -> Callable[[Sequence[object]], list[bool]]:
+    """Return a choice of the questions that go together: the first ones, up to a number."""
+    return lambda questions: [n < most for n in range(len(questions))]
+
+
 class Gatherer(Generic[Q, A]):
     """Asks one kind of question for all callers of a store.
 
     Args:
         answer: Returns the answers to some questions, or the errors for single ones, in order; it blocks.
         offload: Runs blocking work.
-        most: The most questions that are asked by one statement.
+        together: Returns for each question that waits whether it goes into the next statement; the first one does.
+        at_once: How many statements are under way at the same time.
     """
 
     def __init__(
-        self, answer: Callable[[Sequence[Q]], Sequence[A | TreeringError]], offload: Offload, most: int
+        self,
+        answer: Callable[[Sequence[Q]], Sequence[A | Exception]],
+        offload: Offload,
+        together: Callable[[Sequence[Q]], Sequence[bool]],
+        at_once: int,
     ) -> None:
         self._answer = answer
         self._offload = offload
-        self._most = most
+        self._together = together
+        self._at_once = at_once
         self._waiting: list[_Asked[Q, A]] = []
         self._under_way = 0
 
     async def ask(self, question: Q) -> A:
-        """Return the answer to a question; a caller that is cancelled is told so when the answer is there."""
+        """Return the answer to a question, unless the caller is cancelled already; see `carry_out`."""
         await checkpoint_if_cancelled()
+        return await self.carry_out(question)
+
+    async def carry_out(self, question: Q) -> A:
+        """Return the answer to a question; a caller that is cancelled by force is told so when the answer is there."""
         self._waiting.append(asked := _Asked[Q, A](question))
         cancellation: BaseException | None = None
         with CancelScope(shield=True):
             while not asked.is_done:
                 try:
-                    if asked.is_taken or self._under_way >= AT_ONCE:
+                    if asked.is_taken or self._under_way >= self._at_once:
                         asked.woken = Event()
                         await asked.woken.wait()
                     else:
@@ -89,7 +101,9 @@ class Gatherer(Generic[Q, A]):
         batch: list[_Asked[Q, A]] = []
         try:
             await cancel_shielded_checkpoint()  # lets all that are ready join
-            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            goes = self._together([each.question for each in self._waiting])
+            batch = [*compress(self._waiting, goes)]
+            self._waiting = [each for each, now in zip(self._waiting, goes, strict=True) if not now]
             for each in batch:
                 each.is_taken = True
             if batch:
@@ -114,7 +128,7 @@ class Gatherer(Generic[Q, A]):
                 each.error = error
             return
         for each, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, TreeringError):
+            if isinstance(answer, Exception):
                 each.error = answer
             else:
                 each.answers.append(answer)

@@ -27,7 +27,7 @@ from .catalog.text_statements import TextStatements
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
 from .examining import Examiner
-from .gathering import Gatherer
+from .gathering import Gatherer, up_to
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import LOADED_AT_ONCE, LOOKED_FOR_AT_ONCE, READ_AT_ONCE, Asked, Reader
@@ -36,6 +36,8 @@ from .watching import Listener, Watch
 from .writing import Writer
 
 T = TypeVar("T")
+
+_READS_AT_ONCE = 4  # how many statements of one kind are under way at the same time
 
 _DECLARED = (Hosts, Inbox, Leases, Packs, Watches)
 
@@ -72,9 +74,9 @@ class PostgresStore:
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
         opened = OpenedObjects()
         self._reader = reader = Reader(self._connections, statements, opened)
-        self._exist = Gatherer(reader.exist, self._offload, LOOKED_FOR_AT_ONCE)
-        self._load = Gatherer(reader.load_each, self._offload, LOADED_AT_ONCE)
-        self._read = Gatherer(reader.read_each, self._offload, READ_AT_ONCE)
+        self._exist = Gatherer(reader.exist, self._offload, up_to(LOOKED_FOR_AT_ONCE), _READS_AT_ONCE)
+        self._load = Gatherer(reader.load_each, self._offload, up_to(LOADED_AT_ONCE), _READS_AT_ONCE)
+        self._read = Gatherer(reader.read_each, self._offload, up_to(READ_AT_ONCE), _READS_AT_ONCE)
         self._packer = Packer(self._connections, self._holdings, statements, opened, reader.look, reader.read)
         self._writer = Writer(self._connections, self._holdings, statements, channel, self._packer.remove)
         self._listener = Listener(self._connections, statements.changed, channel, self._offload)
