@@ -164,6 +164,34 @@ async def test_an_error_reaches_those_whom_it_concerns() -> None:
     assert said[9] == "the server is down"
 
 
+async def test_a_thread_that_cannot_be_started_is_told_to_those_it_was_for_and_the_others_are_asked() -> None:
+    begun, batches, said = list[int](), list[list[int]](), dict[int, object]()
+
+    async def offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        begun.append(1)
+        if len(begun) == 1:
+            raise RuntimeError("can't start new thread")
+        return fn(*args)
+
+    def answer(questions: Sequence[int]) -> Sequence[int]:
+        batches.append([*questions])
+        return questions
+
+    gatherer = Gatherer(answer, offload, up_to(2), 1)
+
+    async def ask(number: int) -> None:
+        try:
+            said[number] = await gatherer.ask(number)
+        except RuntimeError as error:
+            said[number] = str(error)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(4):
+            tasks.start_soon(ask, number)
+    assert said == {0: "can't start new thread", 1: "can't start new thread", 2: 2, 3: 3}
+    assert batches == [[2, 3]]
+
+
 async def test_a_caller_that_is_cancelled_already_asks_nothing_but_has_carried_out_what_must_be() -> None:
     asked: list[int] = []
 

@@ -28,7 +28,7 @@ class _Asked(Generic[Q, A]):
     def __init__(self, question: Q) -> None:
         self.question = question
         self.answers: list[A] = []
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.is_taken = False
         self.woken: Event | None = None
 
@@ -107,23 +107,26 @@ class Gatherer(Generic[Q, A]):
             for each in batch:
                 each.is_taken = True
             if batch:
-                await carried_out(self._offload, self._ask, batch)
+                await self._ask(batch)
         finally:
             self._under_way -= 1
-            left = [each for each in batch if not each.is_done]
-            for each in left:
-                each.is_taken = False
-            self._waiting[:0] = left
             for each in batch:
                 each.wake()
             if self._waiting:
                 self._waiting[0].wake()  # it leads the next one
 
-    def _ask(self, batch: Sequence[_Asked[Q, A]]) -> None:
-        """Ask some questions in a worker thread; each has an answer or an error when this returns."""
+    async def _ask(self, batch: Sequence[_Asked[Q, A]]) -> None:
+        """Ask some questions; each has an answer or an error when this ends, also by a cancellation."""
+        try:
+            await carried_out(self._offload, self._note_answers, batch)
+        except Exception as error:  # noqa: BLE001  # no thread could be started: the callers get it
+            for each in batch:
+                each.error = error
+
+    def _note_answers(self, batch: Sequence[_Asked[Q, A]]) -> None:
         try:
             answers = self._answer([each.question for each in batch])
-        except Exception as error:  # noqa: BLE001  # the callers get it
+        except BaseException as error:  # noqa: BLE001  # the callers get it
             for each in batch:
                 each.error = error
             return
