@@ -28,7 +28,8 @@ class Changes:
 
     def scan(self) -> dict[Ref, Stamp]:
         """Return the stamps of all logs under the root, those of their packed forms included; see `ScansChanges`."""
-        return {ref: _stamp(stat) for ref, stat in self._listing.scan().items()}
+        found = self._listing.scan()
+        return {ref: Stamp(stat.size, stat.modified_ns, stat.inode) for ref, stat in found.items()}
 
     def look_at(self, ref: Ref) -> Stamp | None:
         """Return the stamp of a log, or else of its packed form; None if neither exists."""

@@ -92,7 +92,7 @@ class Listing:
         """Return the first logs after a ref, in order, reading only the folders that can hold them. Blocks."""
         return [
             LogInfo(ref, stat.size, EPOCH + timedelta(microseconds=stat.modified_ns // 1000))
-            for ref, stat in islice(self._walk(prefix, after), limit)
+            for ref, stat in islice(self._walk(prefix, after).logs_in(self._root, "", ()), limit)
         ]
 
     def scan(self) -> dict[Ref, FileStat]:
@@ -100,16 +100,16 @@ class Listing:
 
         For a packed log, it is the status of the packed form.
         """
-        return dict(self._walk("", ""))
+        return self._walk().all_in(self._root, "", ())
 
-    def _walk(self, prefix: str, after: Ref) -> Iterator[tuple[Ref, FileStat]]:
-        """Yield logs in order, after replaying journals: a power cut may have lost the names of logs that they hold."""
+    def _walk(self, prefix: str = "", after: Ref = "") -> _Walk:
+        """Return a walk, after replaying journals: a power cut may have lost the names of logs that they hold."""
         self._logs.check_open()
         try:
             self._replay.under(self._root)
         except (OSError, TreeringError) as error:
             logger().warning("replay_waits", ref=self._root, why=str(error))
-        return _Walk(self._disk, self._root, self._unreadable, prefix, after).logs_in(self._root, "", ())
+        return _Walk(self._disk, self._root, self._unreadable, prefix, after)
 
     def look_at(self, ref: Ref) -> FileStat | None:
         """Return the file status of a log, or else of its packed form; None if neither exists."""
@@ -136,30 +136,43 @@ class _Walk:
         self._prefix = prefix
         self._after = after
 
-    def logs_in(
-        self, folder: str, parent_ref: str, trail: tuple[tuple[int, int], ...]
-    ) -> Iterator[tuple[Ref, FileStat]]:
+    def logs_in(self, folder: str, parent_ref: str, trail: Trail) -> Iterator[tuple[Ref, FileStat]]:
         """Yield the logs in a folder and below it. A folder sorts by its name with a slash, as the refs in it do."""
-        found: dict[str, FileStat] = {}
+        logs, folders = self._found_in(folder, is_root=not parent_ref)
+        for name in sorted((*logs, *folders)):
+            ref = parent_ref + name
+            if name in logs:
+                if ref.startswith(self._prefix) and ref > self._after:
+                    yield ref, logs[name]
+            elif self._may_hold(ref) and (node := _node(folders[name])) not in trail:
+                yield from self.logs_in(f"{folder}/{name[:-1]}", ref, (*trail, node))
+
+    def all_in(self, folder: str, parent_ref: str, trail: Trail) -> dict[Ref, FileStat]:
+        """Return all logs in a folder and below it, whatever their refs, in any order."""
+        logs, folders = self._found_in(folder, is_root=not parent_ref)
+        found = {parent_ref + name: stat for name, stat in logs.items()} if parent_ref else logs
+        for name, stat in folders.items():
+            if (node := _node(stat)) not in trail:
+                found |= self.all_in(f"{folder}/{name[:-1]}", parent_ref + name, (*trail, node))
+        return found
+
+    def _found_in(self, folder: str, *, is_root: bool) -> tuple[dict[str, FileStat], dict[str, FileStat]]:
+        """Return the logs that a folder holds, and its folders, by name; that of a folder ends in a slash."""
+        logs: dict[str, FileStat] = {}
+        folders: dict[str, FileStat] = {}
         packed: list[tuple[str, FileStat]] = []
-        for name, stat, is_link in self._unreadable.list_folder(folder, self._list_entries, is_root=not parent_ref):
+        for name, stat, is_link in self._unreadable.list_folder(folder, self._list_entries, is_root=is_root):
             if name == PRIVATE_FOLDER or (is_link and self._is_second_name(f"{folder}/{name}", stat)):
                 continue
             if stat.is_directory:
-                found[f"{name}/"] = stat
+                folders[f"{name}/"] = stat
             elif name.endswith(SUFFIX):
-                found[name] = stat
+                logs[name] = stat
             else:
                 packed.append((name, stat))
         for name, stat in sorted(packed, key=itemgetter(0), reverse=True):  # ".zst" counts before ".gz"
-            found.setdefault(log_path(name), _of_packed(stat))
-        for name in sorted(found):
-            ref, stat = parent_ref + name, found[name]
-            if not stat.is_directory:
-                if ref.startswith(self._prefix) and ref > self._after:
-                    yield ref, stat
-            elif self._may_hold(ref) and (node := (stat.device, stat.inode)) not in trail:
-                yield from self.logs_in(folder + "/" + name[:-1], ref, (*trail, node))
+            logs.setdefault(log_path(name), _of_packed(stat))
+        return logs, folders
 
     def _may_hold(self, folder: str) -> bool:
         """Tell whether refs that begin with `folder` may have the prefix and sort after the other ref."""
@@ -183,6 +196,11 @@ class _Walk:
             if stat.is_directory or name.endswith(LOG_SUFFIXES):
                 entries.append((name, stat, True))  # any of them may be a link
         return entries
+
+
+def _node(stat: FileStat) -> tuple[int, int]:
+    """Return what a folder is recognized by, under any of its names."""
+    return stat.device, stat.inode
 
 
 def _of_packed(stat: FileStat) -> FileStat:

@@ -40,6 +40,9 @@ BESIDE = re.compile(
 )
 """What follows a log's name in the names of the files beside it; for the log itself, nothing."""
 
+_NO_NAMES = frozenset({"", ".", "..", PRIVATE_FOLDER})
+"""What no part of a ref is."""
+
 
 def is_second_name(disk: Disk, root: str, path: str, *, is_directory: bool) -> bool:
     """Tell whether a file or folder under a root is a link to one that a listing of the root reaches anyway."""
@@ -87,7 +90,7 @@ class Names:
         parts = ref.split("/")
         if parts[0] == "" and len(parts) > 1:
             del parts[0]
-        if not ref or "\0" in ref or PRIVATE_FOLDER in parts or any(part in ("", ".", "..") for part in parts):
+        if "\0" in ref or not _NO_NAMES.isdisjoint(parts):
             raise InvalidSessionId(
                 f"{ref!r} is not a valid log name: use a path under the root or an absolute path, without '..', '.', "
                 f"{PRIVATE_FOLDER!r} or empty parts"
