@@ -261,7 +261,7 @@ class Columns:
 
     def is_entry(self, seq: int) -> bool:
         """Tell whether other entries can refer to the line; to damaged lines and lines without an id they cannot."""
-        return bool(self.ids[seq])
+        return self.ids.has(seq)
 
     def becomes_leaf(self, entry: Entry) -> bool:
         """Tell whether a visible entry became the leaf when it was appended: not if aside or of a torn batch."""

@@ -112,6 +112,18 @@ class Ids:
         data = self._restored[start:end] if later < 0 else self._text[later : end - len(self._restored)]
         return str(data, "utf-8", "surrogatepass")
 
+    def has(self, seq: int) -> bool:
+        """Tell whether a seq has an id that is not empty, without making it.
+
+        Raises:
+            IndexError: The log has no such seq.
+        """
+        if not 0 <= seq <= self._count:
+            raise IndexError(f"seq {seq} is out of range: the last one is {self._count}")
+        if self._ends is None:
+            return seq > 0 and self._width > 0
+        return seq > 0 and self._ends[seq] > self._ends[seq - 1]
+
     def find(self, entry_id: object) -> int:
         """Return the latest seq that has this id; 0 if there is none, or if the value is not a text."""
         if not isinstance(entry_id, str):

@@ -10,7 +10,6 @@ These functions read the file system and may block; nothing here writes.
 from __future__ import annotations
 
 import os
-import tomllib
 from hashlib import sha256
 from pathlib import Path
 
@@ -83,6 +82,8 @@ def _name_in_package(path: Path) -> str:
 
 
 def _name_in_pyproject(path: Path) -> str:
+    import tomllib  # loaded by few programs, and not for nothing
+
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -90,8 +90,10 @@ _JOINER = "\u200d"
 
 def preview(text: str, chars_max: int = PREVIEW_CHARS_MAX) -> str:
     """Return the beginning of a text on one line; a cut is marked by an ellipsis and never splits a grapheme."""
-    # Long pastes are common, so only a small multiple of the preview's length is processed.
-    line = " ".join(text[: 8 * chars_max].split())
+    # Long pastes are common, so only a small multiple of the preview's length is processed: more only for much space.
+    line = " ".join(text[: 2 * chars_max].split())
+    if len(line) <= chars_max and len(text) > 2 * chars_max:
+        line = " ".join(text[: 8 * chars_max].split())
     if len(line) <= chars_max:
         return line if len(text) <= 8 * chars_max else f"{line}…"
     end = chars_max - 1

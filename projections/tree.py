@@ -256,20 +256,25 @@ def iter_nodes(index: LogIndex, leaf: int | None = None) -> Iterator[TreeNode]:
     while above > 0:  # a path into a cycle ends there, as at a missing parent
         path.add(above)
         above = parents[above]
-    for seq, depth, below in _depth_first(children_of):
-        entry_id, parent = ids[seq], max(parents[seq], 0)
+    # As `_depth_first`, with the ids of a node and of its parent, so that each id is made only once.
+    stack: list[tuple[int, str, str | None, int]] = [(seq, ids[seq], None, 0) for seq in reversed(children_of(0))]
+    while stack:
+        seq, entry_id, parent_id, depth = stack.pop()
+        below = children_of(seq)
+        child_ids = tuple([ids[each] for each in below])
         yield TreeNode(
             entry_id,
             seq,
-            ids[parent] if parent else None,
-            parent,
+            parent_id,
+            max(parents[seq], 0),
             index.type_of(seq),
             depth,
             index.label_of(entry_id),
-            tuple([ids[each] for each in below]),
+            child_ids,
             seq in path,
             _ROLES.get(kinds[seq]),
         )
+        stack += [(below[at], child_ids[at], entry_id, depth + 1) for at in reversed(range(len(below)))]
 
 
 def tree_columns(index: LogIndex) -> TreeColumns:

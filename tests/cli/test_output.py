@@ -337,17 +337,29 @@ def test_importing_the_command_imports_neither_rich_nor_structlog() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_short_command_loads_no_logging_library(cli: Cli) -> None:
+def test_a_short_command_loads_no_library_that_it_does_not_need(cli: Cli) -> None:
     cli.create("Hello")
     code = """
 import sys
 from treering.cli import main
 for line in sys.argv[2:]:
     main([*line.split(), "--root", sys.argv[1]], standalone_mode=False)
-    print("loaded:", *{"structlog", "rich.console"} & set(sys.modules), file=sys.stderr)
+    print("loaded:", *{"structlog", "rich", "tomllib"} & set(sys.modules), file=sys.stderr)
 """
     short = ["sessions", "tree last", "search Hello", "info"]
     command = [sys.executable, "-c", code, str(cli.root), *short]
     ended = subprocess.run(command, check=True, capture_output=True, text=True)
     assert [line for line in ended.stderr.splitlines() if "loaded" in line] == ["loaded:"] * len(short)
     assert ended.stdout.count("Hello") >= len(short)
+
+
+def test_a_command_leaves_nothing_to_be_visited_when_the_interpreter_ends(cli: Cli) -> None:
+    cli.create("Hello")
+    code = """
+import atexit, gc, sys
+from treering.cli import main
+atexit.register(lambda: print("frozen:", gc.get_freeze_count() > 0))  # runs last
+main(["sessions", "--all", "--root", sys.argv[1]])
+"""
+    ended = subprocess.run([sys.executable, "-c", code, str(cli.root)], check=True, capture_output=True, text=True)
+    assert ended.stdout.splitlines()[-1] == "frozen: True"

@@ -48,6 +48,7 @@ def test_the_latest_seq_of_each_id_is_found_after_any_steps(
         if only_at_the_end and place < len(steps):
             continue
         assert [ids[seq] for seq in range(1, len(ids) + 1)] == names
+        assert [ids.has(seq) for seq in range(len(ids) + 1)] == [False, *map(bool, names)]
         assert {each: ids.find(each) for each in names} == {each: latest(names, each) for each in names}
         assert ids.find("never") == 0
 

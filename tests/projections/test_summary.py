@@ -110,6 +110,8 @@ def test_a_first_message_of_only_images_has_no_preview() -> None:
         ("1234567👩\u200d👩\u200d👧xy", "1234567…"),
         ("12345678👍\U0001f3fdxy", "12345678…"),
         ("x" + " " * 200 + "y", "x…"),
+        (" " * 15 + "one two three four", "one two t…"),
+        (" " * 75 + "one two three four", "one t…"),
     ],
 )
 def test_a_preview_is_one_line_that_splits_no_character(content: str, shown: str) -> None:

@@ -11,8 +11,8 @@ There is one module per group of commands in `commands`, and one package for `ch
 (`command_list`); before that, nothing of the library is. They share these: `options` is what people give a command,
 `home` locates sessions, `opening` opens one and reports damage, `rows` and `descriptions` describe a session or an
 entry in one line, `columns` fits lines into a terminal, `picker` lets a person choose, `messages` words what goes
-wrong, `output` writes. rich and prompt_toolkit are imported only at a terminal, when a table or a person's keys need
-them.
+wrong, `output` writes. rich is imported for progress, and to measure characters of unusual width; prompt_toolkit only
+at a terminal, when a person's keys need it.
 """
 
 from __future__ import annotations

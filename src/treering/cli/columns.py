@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rich.cells import cell_len, set_cell_size
-
 GAP = "  "
 
 _FIRST_LEAST = 16
 _SHORTENED_LEAST = 12
 _NARROW = re.compile("[ -~\xa0-\xac\xae-\u02ff•…─-╿]*")
-"""Characters that take one cell each. rich measures a text with any other one by one, and the ellipsis is such."""
+"""Characters that take one cell each. Texts of others alone are measured by rich, which is imported for them."""
 
 
 def aligned(
@@ -32,7 +30,7 @@ def aligned(
     if not columns:
         return [[] for _ in rows]
     first = min(columns)
-    sizes = {at: max(map(cell_len, column)) for at, column in columns.items()}
+    sizes = {at: max(map(width_of, column)) for at, column in columns.items()}
     least = min(sizes[first], _FIRST_LEAST)
     if shortened in sizes and shortened != first:
         lacking = least - _remaining_width(sizes, first, width)
@@ -42,7 +40,7 @@ def aligned(
             del sizes[at]
     sizes[first] = min(sizes[first], max(1, _remaining_width(sizes, first, width)))
     padded = [
-        [set_cell_size((_cut_start if at == shortened else cut)(cell, size), size) for cell in columns[at]]
+        [_padded((_cut_start if at == shortened else cut)(cell, size), size) for cell in columns[at]]
         for at, size in sizes.items()
     ]
     return [list(row) for row in zip(*padded, strict=True)]
@@ -50,23 +48,40 @@ def aligned(
 
 def width_of(text: str) -> int:
     """Return how many cells of a terminal a text takes."""
-    return len(text) if _NARROW.fullmatch(text) else cell_len(text)
+    if _is_narrow(text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def cut(text: str, width: int) -> str:
     """Truncate a text to the width, with an ellipsis at the cut."""
-    if _NARROW.fullmatch(text):
-        return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
-    return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 1)).rstrip() + "…"
+    if width_of(text) <= width:
+        return text
+    return _padded(text, max(0, width - 1)).rstrip() + "…"
 
 
 def _cut_start(text: str, width: int) -> str:
     """Truncate a text to the width from its start, with an ellipsis at the cut."""
-    if cell_len(text) <= width:
+    if width_of(text) <= width:
         return text
-    while cell_len(text) > max(0, width - 1):
+    while width_of(text) > max(0, width - 1):
         text = text[1:]
     return "…" + text
+
+
+def _padded(text: str, width: int) -> str:
+    """Return a text that takes exactly this many cells: filled with spaces, or without its end."""
+    if _is_narrow(text):
+        return text[:width].ljust(width)
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width)
+
+
+def _is_narrow(text: str) -> bool:
+    return (text.isascii() and text.isprintable()) or _NARROW.fullmatch(text) is not None
 
 
 def _remaining_width(sizes: dict[int, int], first: int, width: int) -> int:

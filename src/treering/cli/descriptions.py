@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import click
 
@@ -38,8 +39,13 @@ def short(entry_id: str | None) -> str:
 def role_of(entry: Entry) -> str:
     """Return the role of a message, or the type of any other entry."""
     if isinstance(entry, MessageEntry):
-        return short_line(entry.message.role, ROLE_CHARS_MAX)
-    return short_line(entry.type, ROLE_CHARS_MAX)
+        return _short_role(entry.message.role)
+    return _short_role(entry.type)
+
+
+@lru_cache
+def _short_role(role: str) -> str:
+    return short_line(role, ROLE_CHARS_MAX)
 
 
 def colored(name: str) -> str:

@@ -6,10 +6,11 @@ of its code runs that could handle the signal.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import re
 import select
-import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -65,6 +66,7 @@ def prepare() -> None:
     A stream that was closed at startup is redirected to the null device: otherwise a file opened later would get its
     number, and output for the stream would be written there.
     """
+    atexit.register(gc.freeze)  # or else the interpreter visits all that was imported once more before it ends
     _open_closed_streams()
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         with suppress(AttributeError):
@@ -73,6 +75,13 @@ def prepare() -> None:
         click.get_current_context().color = True
     elif os.environ.get("NO_COLOR"):
         click.get_current_context().color = False
+
+
+def shows_colors() -> bool:
+    """Return whether stdout shows styles; click removes them otherwise, at more cost than setting them."""
+    context = click.get_current_context(silent=True)
+    color = None if context is None else context.color
+    return sys.stdout.isatty() if color is None else color
 
 
 def colors_forced() -> bool:
@@ -150,7 +159,7 @@ def echo_lines(lines: Iterable[str]) -> None:
 
 def clean(text: str) -> str:
     """Replace control characters, and characters that cannot be encoded, by U+FFFD."""
-    return _UNSHOWABLE.sub("\ufffd", text)
+    return text if text.isprintable() else _UNSHOWABLE.sub("\ufffd", text)
 
 
 def line(text: str) -> str:
@@ -167,6 +176,8 @@ def columns() -> int:
     """Return the maximum width of a line: the terminal's width, or a fixed one for pipes."""
     if not sys.stdout.isatty():
         return _LINE_OF_PIPES
+    import shutil
+
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 

@@ -6,7 +6,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
 from itertools import pairwise
 
 import click
@@ -15,8 +16,9 @@ from ..events.entries import ARCHIVED
 from ..events.stores.base import Ref
 from ..events.texts import TITLE_CHARS_MAX, counted, preview
 from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
+from .columns import GAP, aligned
 from .home import Home
-from .output import clean, columns, line, short_line
+from .output import clean, columns, line, short_line, shows_colors
 
 
 def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
@@ -35,14 +37,24 @@ def when(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
         now: The current time.
         zone: The time zone; by default the system's.
     """
-    then, present = in_zone(moment, zone), in_zone(now, zone)
-    day, today = then.date(), present.date()
+    then, today = in_zone(moment, zone), _day_of(now, zone)
+    day = then.date()
     if day == today:
-        return f"Today {then.hour % 12 or 12}:{then:%M %p}"
+        return f"Today {then.hour % 12 or 12}:{then.minute:02} {'AM' if then.hour < 12 else 'PM'}"
     if today - day == timedelta(days=1):
         return "Yesterday"
-    date = f"{day:%b} {day.day}"
-    return date if day.year == today.year else f"{date}, {day.year}"
+    return _date(day) if day.year == today.year else f"{_date(day)}, {day.year}"
+
+
+@lru_cache(maxsize=1)
+def _day_of(now: datetime, zone: tzinfo | None) -> date:
+    """Return the day of the present, which all rows of a table share."""
+    return in_zone(now, zone).date()
+
+
+@lru_cache
+def _date(day: date) -> str:
+    return f"{day:%b} {day.day}"
 
 
 _LEAST = 8  # of the characters of an id
@@ -157,10 +169,8 @@ def table_of(
         places: Also show the directory of each session.
         current: The log of the current session.
     """
-    from .columns import GAP, aligned
-
     now = datetime.now(UTC)
-    in_terminal = sys.stdout.isatty()
+    in_terminal, in_color = sys.stdout.isatty(), shows_colors()
     width = columns() if in_terminal else WIDTH_OF_PIPES
     prefixes = Prefixes((row.id for row in among), longest=max(_LEAST, width // 3))
     cells = [
@@ -178,15 +188,18 @@ def table_of(
         rows, aligned(cells, width - 2, droppable=(_SIZE, _USED), shortened=_PLACE), strict=True
     ):
         mark = "* " if row.ref == current else "  "
-        color = "red" if row.status == CORRUPTED else None
-        rest = click.style(GAP.join(others).rstrip(), dim=True)
-        yield f"{mark}{click.style(name, bold=row.ref == current, fg=color)}{GAP}{rest}".rstrip()
+        rest = GAP.join(others).rstrip()
+        if in_color:
+            name = click.style(name, bold=row.ref == current, fg="red" if row.status == CORRUPTED else None)
+            rest = click.style(rest, dim=True)
+        yield f"{mark}{name}{GAP}{rest}".rstrip()
 
 
 async def listed(home: Home, everywhere: bool) -> list[str]:
     """Return a line for each session of the project, or of all projects."""
     async with home.opened() as host:
-        rows = await host.list_sessions(project=None if everywhere else home.project)
         among = await host.list_sessions(status="any")
+        of_project = among if everywhere else await host.list_sessions(project=home.project)
         current = await host.current_session(home.project)
+    rows = [row for row in of_project if not row.archived]
     return list(table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref))

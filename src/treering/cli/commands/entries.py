@@ -12,6 +12,7 @@ from ...actors.session.session import Session
 from ...events.entries import Entry, OpaqueEntry
 from ...projections.labels import LabelledEntry
 from ...projections.labels import labels as labels_of
+from ..columns import GAP, aligned
 from ..descriptions import LABEL_CHARS_MAX, line_of, preview_of, role_of, short
 from ..home import Home
 from ..opening import find_entry, find_leaf, opened
@@ -124,8 +125,6 @@ async def _labels(file: str, root: str | None, leaf: str | None, as_json: bool) 
 
 def _show_labels(labelled: list[LabelledEntry], previews: list[str]) -> None:
     """Write a line for each label; in a narrow terminal, the previews are cut first."""
-    from ..columns import GAP, aligned
-
     rows = [
         (preview, short_line(label, LABEL_CHARS_MAX), short(entry_id))
         for (entry_id, label), preview in zip(labelled, previews, strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from ...events.entries import ARCHIVED
 from ...events.texts import counted
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..home import Home
@@ -39,13 +38,12 @@ def sessions(everywhere: bool, archived: bool, limit: int | None, as_json: bool,
 
 
 async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | None, as_json: bool) -> None:
-    status = ARCHIVED if archived else None
-    project = None if everywhere else home.project
     async with home.opened() as host:
-        rows = await host.list_sessions(project=project, status=status, limit=limit)
-        current = await host.current_session(home.project)
         among = await host.list_sessions(status="any")
-        unlisted = [] if archived or rows else await host.list_sessions(project=project, status=ARCHIVED)
+        of_project = among if everywhere else await host.list_sessions(project=home.project, status="any")
+        current = await host.current_session(home.project)
+    rows = [row for row in of_project if row.archived == archived][:limit]
+    unlisted = [] if archived else [row for row in of_project if row.archived]
     elsewhere = [] if everywhere else [row for row in among if row.archived == archived]
     broken = [] if everywhere else [row for row in among if row.status == CORRUPTED]
     show(

@@ -15,10 +15,11 @@ import click
 from ...actors.session.session import Session
 from ...events.entries import Entry
 from ...projections.tree import TreeNode, iter_nodes, to_json
+from ..columns import cut, width_of
 from ..descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short
 from ..opening import find_leaf, opened
 from ..options import home_options, json_option, leaf_option, session_file
-from ..output import can_write_unicode, columns, echo_json_array, echo_lines, run, short_line
+from ..output import can_write_unicode, columns, echo_json_array, echo_lines, run, short_line, shows_colors
 
 GUTTERS_MAX = 24
 """The maximum number of nested branches that are drawn, however wide the terminal is."""
@@ -67,7 +68,8 @@ def _shown(gutter: str, above: int) -> str:
 
 _PREVIEW_LEAST = 12
 _BESIDE_GUTTERS = 56  # the number of gutters left out, a connector, the mark, the id, role, preview and leaf
-_AT_ONCE = 256
+_AT_FIRST, _AT_ONCE = 256, 2048
+"""How many lines are drawn first, and how many at once when there are many: each time, their entries are read."""
 
 
 @click.command()
@@ -108,28 +110,30 @@ async def tree_pages(session: Session, leaf: int | None = None) -> AsyncGenerato
     most = max(1, min(GUTTERS_MAX, (columns() - _BESIDE_GUTTERS) // GUTTER_WIDTH))
     nodes, roots = iter_nodes(log.index, leaf), len(session.children(None))
     drawn = gutters(nodes, roots, most=most, ascii_only=not can_write_unicode())
-    while page := list(islice(drawn, _AT_ONCE)):
+    lines_max = _AT_FIRST
+    while page := list(islice(drawn, lines_max)):
         entries_by_seq = await log.entries_at(sorted(node.seq for node, _ in page))
         yield list(_lines(page, entries_by_seq, leaf))
+        lines_max = min(2 * lines_max, _AT_ONCE)
 
 
 def _lines(
     drawn: Iterable[tuple[TreeNode, str]], entries_by_seq: Mapping[int, Entry | None], leaf: int
 ) -> Iterator[str]:
-    from ..columns import cut, width_of
-
     width = columns()
     dot = "•" if can_write_unicode() else "*"
+    in_color = shows_colors()
     for node, gutter in drawn:
         entry = entries_by_seq[node.seq]
         name, preview = (node.role or node.type, "") if entry is None else (role_of(entry), preview_of(entry))
         mark = dot if node.on_path else " "
-        tail = _tail(node, leaf)
-        taken = width_of(f"{gutter}{mark} {short(node.id)} {name}: {tail}")
-        line = f"{gutter}{mark} {click.style(short(node.id), dim=True)} {colored(name)}"
-        if preview:
-            line += f": {cut(preview, max(width - taken, _PREVIEW_LEAST))}"
-        yield line + (click.style(tail, bold=True) if tail else "")
+        entry_id, tail = short(node.id), _tail(node, leaf)
+        taken = width_of(f"{gutter}{mark} {entry_id} {name}: {tail}")
+        said = f": {cut(preview, max(width - taken, _PREVIEW_LEAST))}" if preview else ""
+        if in_color:
+            entry_id, name = click.style(entry_id, dim=True), colored(name)
+            tail = click.style(tail, bold=True) if tail else ""
+        yield f"{gutter}{mark} {entry_id} {name}{said}{tail}"
 
 
 def _tail(node: TreeNode, leaf: int) -> str:
