@@ -53,7 +53,8 @@ class Looked(NamedTuple):
 
     Attributes:
         file: The file.
-        sessions: How its sessions begin and end.
+        sessions: How its sessions begin and end, of a database only of those that changed.
+        ids: The ids of all sessions that a database holds, also of those that did not change or cannot be read.
         error: Why it could not be read.
         is_gone: Whether it does not exist any more.
         cost_s: How long it took.
@@ -61,6 +62,7 @@ class Looked(NamedTuple):
 
     file: SessionFile
     sessions: tuple[Glance, ...]
+    ids: frozenset[str]
     error: TreeringError | None
     is_gone: bool
     cost_s: float
@@ -140,10 +142,13 @@ def look_at(files: Sequence[tuple[SessionFile, datetime | None]]) -> list[Looked
 def _looked(file: SessionFile, since: datetime | None) -> Looked:
     started = time.monotonic()
     sessions: tuple[Glance, ...] = ()
+    ids: frozenset[str] = frozenset()
     error: TreeringError | None = None
     is_gone = False
     try:
-        sessions = tuple(glances(file.format, file.path, since))
+        found = [*glances(file.format, file.path, since)]
+        sessions = tuple(each for each in found if not isinstance(each, str))
+        ids = frozenset(each for each in found if isinstance(each, str))
     except FileNotFoundError:
         is_gone = True
     except OSError as failure:
@@ -154,7 +159,7 @@ def _looked(file: SessionFile, since: datetime | None) -> Looked:
         error = ForeignFormatError(f"the format {file.format.name!r} failed: {failure!r}", where=Where(str(file.path)))
     if error is not None and not os.path.lexists(file.path):
         error, is_gone = None, True
-    return Looked(file, sessions, error, is_gone, time.monotonic() - started)
+    return Looked(file, sessions, ids, error, is_gone, time.monotonic() - started)
 
 
 def _topmost_missing(folder: Path) -> Path:

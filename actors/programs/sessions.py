@@ -272,7 +272,7 @@ class ProgramSessions:
             latest = max(row.updated for row, _ in rows)
             self._seen_until[path] = max(latest - _OVERLAP, since or EPOCH)
         keys = {row.key for row, _ in rows}
-        gone = before - keys if since is None else before.intersection([(format.name, str(path))])
+        gone = before - keys - {(format.name, each) for each in looked.ids}
         self._keys[path] = keys | (before - gone)
         changes = [change for key in gone for change in self._drop(key, path)]
         return changes + [change for row, glance in rows for change in self._put(row, glance)]

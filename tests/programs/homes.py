@@ -133,6 +133,14 @@ class Database:
                 "INSERT INTO part VALUES (?, ?, ?, ?, ?)", (f"prt_{message}", message, session, time, part)
             )
 
+    def delete(self, session: str) -> None:
+        """Delete a session, as opencode does: its messages and their parts go with it."""
+        with self._connection as connection:
+            connection.execute("BEGIN")
+            connection.execute("DELETE FROM part WHERE session_id = ?", (session,))
+            connection.execute("DELETE FROM message WHERE session_id = ?", (session,))
+            connection.execute("DELETE FROM session WHERE id = ?", (session,))
+
     def close(self) -> None:
         """Close it."""
         self._connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -92,6 +93,34 @@ async def test_an_opened_session_grows_for_those_who_follow_it_and_goes_with_its
         await until(mirror, lambda lines: GROVE not in lines)
         with pytest.raises(SessionNotFound):
             await mirror.host.load(GROVE)
+
+
+async def test_a_session_that_is_deleted_in_a_database_goes_from_the_listing_and_from_search(
+    machine: Machine, tmp_path: Path
+) -> None:
+    (machine.opencode / "storage").rename(tmp_path / "storage")
+    database = Database(machine.opencode / "opencode.db")
+    for number, session in enumerate(("ses_a", "ses_b", "ses_c")):
+        database.say(session, 1000 * number, "user", f"Walnuts for {session}")
+
+    def lacks(deleted: str, lines: dict[str, str]) -> bool:
+        return deleted not in lines
+
+    async def found() -> list[str]:
+        return sorted([hit.session_id async for hit in mirror.host.search("walnuts")])
+
+    async with mirrored(machine, tmp_path / "root") as mirror:
+        await until(mirror, lambda lines: {"ses_a", "ses_b", "ses_c"} <= lines.keys())
+        await mirror.open("ses_b")
+        assert await found() == ["ses_a", "ses_b", "ses_c"]
+        for deleted, left in (("ses_a", ["ses_b", "ses_c"]), ("ses_b", ["ses_c"])):
+            database.delete(deleted)
+            await until(mirror, partial(lacks, deleted))
+            assert await found() == left
+            with pytest.raises(SessionNotFound):
+                await mirror.host.load(deleted)
+        assert (mirror.row("ses_a"), mirror.is_whole("ses_b")) == (None, False)
+    database.close()
 
 
 async def test_what_is_held_whole_is_bounded(machine: Machine, tmp_path: Path) -> None:

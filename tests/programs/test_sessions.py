@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -278,3 +279,22 @@ async def test_a_database_is_followed_without_a_trace_in_its_folder(machine: Mac
         told = await until(sessions, lambda: line_of(sessions.rows["opencode", "ses_b"]) == "b 200")
         assert {each.key for each in told} == {("opencode", "ses_b")}
         database.close()
+
+
+async def test_what_is_deleted_in_a_database_is_gone_and_the_rest_is_not_read_again(machine: Machine) -> None:
+    database = Database(machine.opencode / "opencode.db")
+    for number, session in enumerate(("ses_a", "ses_b", "ses_c")):
+        database.say(session, 1000 * number, "user", f"About {session[-1]}")
+
+    def are(left: list[str]) -> bool:
+        return sorted(row.id for row in sessions.rows.values()) == left
+
+    with ProgramSessions(machine.environ) as sessions:
+        await started(sessions)
+        for deleted, left in (("ses_a", ["ses_b", "ses_c"]), ("ses_c", ["ses_b"]), ("ses_b", [])):
+            database.delete(deleted)
+            told = await until(sessions, partial(are, left))
+            assert [each for each in told if each.row is None] == [ProgramChange(("opencode", deleted), None)]
+        database.say("ses_a", 5000, "user", "Again")
+        await until(sessions, lambda: line_of(sessions.rows.get(("opencode", "ses_a"))) == "Again")
+    database.close()

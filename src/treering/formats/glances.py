@@ -140,12 +140,16 @@ class ReadsEnds(Protocol):
         """Return whether a file is of that kind."""
         ...
 
-    def read_ends(self, path: Path, since: datetime | None) -> Iterator[ForeignSession]:
+    def read_ends(self, path: Path, since: datetime | None) -> Iterator[ForeignSession | str]:
         """Read how each session of such a file begins and ends.
 
         Args:
             path: The file.
             since: Leave out those in which nothing happened from then on.
+
+        Returns:
+            The sessions; of a file with many, first the ids of all that it holds, also of those that are left out: one
+            that is missing there was deleted.
         """
         ...
 
@@ -154,7 +158,7 @@ class ReadsEnds(Protocol):
         ...
 
 
-def glances(format: Format, path: Path, since: datetime | None = None) -> Iterator[Glance]:
+def glances(format: Format, path: Path, since: datetime | None = None) -> Iterator[Glance | str]:
     """Read how the sessions of a file begin and end.
 
     Of a file of lines, the session that its program means by it is returned, not those of sub-agents within it.
@@ -165,7 +169,8 @@ def glances(format: Format, path: Path, since: datetime | None = None) -> Iterat
         since: Of a database, leave out the sessions in which nothing happened from then on.
 
     Returns:
-        The sessions; none if the file holds no conversation yet, or is a document of another kind.
+        The sessions; none if the file holds no conversation yet, or is a document of another kind. Of a database, first
+        the ids of all sessions in it, also of those that are left out or damaged.
 
     Raises:
         ForeignFormatError: It cannot be read, holds lines of another kind, or is a document that is too large.
@@ -174,8 +179,8 @@ def glances(format: Format, path: Path, since: datetime | None = None) -> Iterat
         OSError: It cannot be read.
     """
     if isinstance(format, ReadsEnds) and format.has_ends(path):
-        for session in format.read_ends(path, since):
-            yield _glance(path, session, None, is_whole=False)
+        for found in format.read_ends(path, since):
+            yield found if isinstance(found, str) else _glance(path, found, None, is_whole=False)
         return
     modified = modified_at(path)
     if path.suffix == _OF_LINES:

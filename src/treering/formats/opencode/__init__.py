@@ -48,6 +48,7 @@ from .storage import (
     InTree,
     Record,
     StoredSession,
+    ends_in_database,
     in_database,
     is_database,
     is_in_first_tree,
@@ -127,12 +128,12 @@ class OpencodeFormat(Format):
         """Return whether this is a database, or a session's file in a storage tree; see `ReadsEnds.has_ends`."""
         return path.suffix == ".db" or (path.parent.parent.name == "session" and path.suffix == ".json")
 
-    def read_ends(self, path: Path, since: datetime | None) -> Iterator[ForeignSession]:
+    def read_ends(self, path: Path, since: datetime | None) -> Iterator[ForeignSession | str]:
         """Read how sessions begin and end; see `ReadsEnds.read_ends`."""
         if path.suffix == ".json":
             return iter((_read(EndsInTree(path)),))
         since_ms = 0 if since is None else int(since.timestamp() * 1000)
-        return in_database(path, _read, ends_since_ms=since_ms)
+        return ends_in_database(path, _read, since_ms)
 
     def read_one(self, path: Path, session_id: str) -> Iterator[ForeignSession]:
         """Read a session; see `ReadsEnds.read_one`."""

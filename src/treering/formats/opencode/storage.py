@@ -17,7 +17,8 @@ An exported file is one document; the tables session, message and part of the da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
 from typing import Protocol
@@ -240,11 +241,7 @@ def is_database(path: Path) -> bool:
 
 
 def in_database(
-    path: Path,
-    read: Callable[[InDatabase], ForeignSession],
-    *,
-    only: str | None = None,
-    ends_since_ms: int | None = None,
+    path: Path, read: Callable[[InDatabase], ForeignSession], *, only: str | None = None
 ) -> Iterator[ForeignSession]:
     """Read the sessions of a database one after another, without modifying it; see `read_each`.
 
@@ -252,14 +249,34 @@ def in_database(
         path: The database.
         read: Reads a session with all of its records, or raises `ForeignFormatError`.
         only: The id of the only session to read.
-        ends_since_ms: Read only how sessions begin and end, and only those that changed from this time on; None for all
-            of all sessions.
 
     Raises:
         ForeignFormatError: The database lacks opencode's tables, is damaged, or changed during reading, or none of its
             sessions can be read.
         OSError: The database cannot be copied.
     """
+    with _rows_of(path) as (database, rows):
+        wanted = [row for row in rows if only is None or row.get("id") == only]
+        yield from _read_rows(path, [InDatabase(path, database, row) for row in wanted], read)
+
+
+def ends_in_database(
+    path: Path, read: Callable[[InDatabase], ForeignSession], since_ms: int
+) -> Iterator[ForeignSession | str]:
+    """Name all sessions of a database, and read how those begin and end that changed from a time on; see `in_database`.
+
+    Yields:
+        The ids of all sessions, and then those sessions.
+    """
+    with _rows_of(path) as (database, rows):
+        yield from (as_text(row.get("id")) for row in rows)
+        changed = [row for row in rows if _changed_from(row, since_ms)]
+        yield from _read_rows(path, [EndsInDatabase(path, database, row) for row in changed], read)
+
+
+@contextmanager
+def _rows_of(path: Path) -> Generator[tuple[UnmodifiedDatabase, list[Object]]]:
+    """Open a database, and read its table of sessions."""
     try:
         with open_unmodified(path) as database:
             connection = database.connection
@@ -269,16 +286,17 @@ def in_database(
             columns = [column[0] for column in cursor.description]
             rows = [_json_values(columns, row) for row in cursor.fetchall()]
             database.check()
-            if only is not None:
-                rows = [row for row in rows if row.get("id") == only]
-            if ends_since_ms is not None:
-                rows = [row for row in rows if _changed_from(row, ends_since_ms)]
-            if rows:
-                kind = InDatabase if ends_since_ms is None else EndsInDatabase
-                sessions = (kind(path, database, row) for row in rows)
-                yield from read_each(repeat(path, len(rows)), lambda _: read(next(sessions)), "")
+            yield database, rows
     except DAMAGE as error:
         raise ForeignFormatError(f"the database cannot be read: {error}", where=Where(str(path))) from error
+
+
+def _read_rows(
+    path: Path, stored: Sequence[InDatabase], read: Callable[[InDatabase], ForeignSession]
+) -> Iterator[ForeignSession]:
+    if stored:
+        sessions = iter(stored)
+        yield from read_each(repeat(path, len(stored)), lambda _: read(next(sessions)), "")
 
 
 def _changed_from(row: Object, time_ms: int) -> bool:
