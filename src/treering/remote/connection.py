@@ -18,7 +18,7 @@ import anyio
 import httpx2
 import msgspec
 
-from ..certificates import verify_for
+from ..events.certificates import verify_for
 from ..events.errors import (
     AppendInDoubt,
     InvalidInput,

@@ -26,7 +26,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import Struct
 
-from ...certificates import verify_for
+from ...events.certificates import verify_for
 from ...events.errors import Unavailable
 from ...events.texts import counted
 from ...projections.feed_events import Reset

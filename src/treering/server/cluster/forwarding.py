@@ -16,7 +16,7 @@ import anyio
 import httpx2
 from msgspec import Struct
 
-from ...certificates import verify_for
+from ...events.certificates import verify_for
 from ...events.errors import AppendInDoubt, SessionLocked, TooLarge, Unavailable
 from ...events.telemetry import logger
 from ..http.incoming import Incoming
