@@ -138,7 +138,7 @@ class StateFold:
         "_is_answered",
         "_is_archived",
         "_is_done",
-        "_line",
+        "_said",
         "_since",
         "_tokens",
         "_waiting",
@@ -152,7 +152,7 @@ class StateFold:
         self._failure: _Failure | None = None
         self._is_archived = self._is_done = False
         self._is_answered = True
-        self._line = ""
+        self._said = ""  # its last line is looked for when a state is made: most words are followed by others before
         self._tokens: int | None = None
         self._decisive: str | None = None
         self.tip: str | None = None
@@ -182,7 +182,7 @@ class StateFold:
             entry=self._decisive,
             tool=tool,
             open=len(calls),
-            line=last_line(reason) or self._line,
+            line=last_line(reason) or last_line(self._said),
             tokens=self._tokens,
             window=None if info.provider is None else info.provider.context_window or None,
             error=None if failure is None else failure.error,
@@ -195,7 +195,7 @@ class StateFold:
             self._add_message(entry, entry.message)
         elif isinstance(entry, BranchSummaryEntry):
             self._begin(entry)
-            self._is_answered, self._line, self._tokens = True, last_line(entry.branch_summary.summary), None
+            self._is_answered, self._said, self._tokens = True, _end_of(entry.branch_summary.summary), None
         elif isinstance(entry, CustomEntry):
             if entry.custom.custom_type == SUSPENDED_TYPE:
                 self._waiting = {each.id: each.reason for each in suspended_calls(entry)}
@@ -219,17 +219,17 @@ class StateFold:
             self._add_answer(entry, message)
             return
         results = [part for part in message.content if isinstance(part, ToolResultPart)]
-        words = last_line(plain_text(message.content))
+        words = _end_of(plain_text(message.content))
         if results:
             self._add_results(entry, message, results)
         if message.role == "user" and (words or not results):
             self._begin(entry)
-            self._is_answered, self._line = False, words
+            self._is_answered, self._said = False, words
 
     def _add_answer(self, entry: MessageEntry, message: Message) -> None:
         self._begin(entry)
         self._is_answered = True
-        self._line = last_line(plain_text(message.content))
+        self._said = _end_of(plain_text(message.content))
         self._tokens = context_tokens(message)
         if message.stop_reason == "error" or message.error:
             self._failure = _Failure(last_line(message.error or "") or "the answer failed", None)
@@ -243,11 +243,11 @@ class StateFold:
         for part in results:
             result = part.tool_result
             call = self._calls.pop(result.tool_use_id, None)
-            words = last_line(result.text)
-            self._line = words or self._line
+            words = _end_of(result.text)
+            self._said = words or self._said
             if result.is_error:
                 tool = call or CalledTool(result.tool_use_id, message.tool_name or "")
-                self._failure = _Failure(message.error or words or "the call failed", tool)
+                self._failure = _Failure(message.error or last_line(words) or "the call failed", tool)
         if self._failure is not None or next(iter(self._calls), None) != first:
             self._decide(entry)
 
@@ -371,10 +371,16 @@ def argument_of(call: ToolUse) -> str:
 
 def last_line(words: str) -> str:
     """Return the last line of a text that has a letter or a digit in it, shortened."""
-    for line in reversed(words[-_TAIL:].splitlines()):
+    end = _end_of(words)
+    for line in reversed(end.splitlines()):
         if any(map(str.isalnum, line)):
             return preview(line.strip(), LINE_CHARS_MAX)
-    return preview(words[-_TAIL:].strip(), LINE_CHARS_MAX)
+    return preview(end, LINE_CHARS_MAX)
+
+
+def _end_of(words: str) -> str:
+    """Return the end of a text, in which its last line is looked for; "" if there are no words in it."""
+    return words[-_TAIL:].strip()
 
 
 def first_words(parts: Iterable[object]) -> str:

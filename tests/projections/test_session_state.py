@@ -64,6 +64,16 @@ def suspended(reason: str) -> Custom:
         ((ASK, BASH), SessionState(state="working", since=at(2), entry="e2", tool=RUN, open=1, line="I run it.")),
         ((ASK, BASH, DONE), SessionState(state="working", since=at(3), entry="e3", line="212 lines")),
         (
+            (ASK, BASH, message("tool", tool_result("c1", " \n"), tool_name="bash")),  # without a word
+            SessionState(state="working", since=at(3), entry="e3", line="I run it."),
+        ),
+        (
+            (ASK, TWO, message("user", [text(" \n"), tool_result("c1", "2 lines")])),  # words would end the other call
+            SessionState(
+                state="working", since=at(3), entry="e3", tool=CalledTool("c2", "read", "a.py"), open=1, line="2 lines"
+            ),
+        ),
+        (
             (ASK, BASH, FAILED),
             SessionState(
                 state="error", since=at(3), entry="e3", tool=RUN, line="ValueError: no", error="ValueError: no"
