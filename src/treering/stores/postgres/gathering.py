@@ -30,15 +30,11 @@ class _Asked(Generic[Q, A]):
         self.answers: list[A] = []
         self.error: BaseException | None = None
         self.is_taken = False
-        self.woken: Event | None = None
+        self.woken = Event()
 
     @property
     def is_done(self) -> bool:
         return bool(self.answers) or self.error is not None
-
-    def wake(self) -> None:
-        if self.woken is not None:
-            self.woken.set()
 
 
 def up_to(most: int) -> Callable[[Sequence[object]], list[bool]]:
@@ -111,9 +107,9 @@ class Gatherer(Generic[Q, A]):
         finally:
             self._under_way -= 1
             for each in batch:
-                each.wake()
+                each.woken.set()
             if self._waiting:
-                self._waiting[0].wake()  # it leads the next one
+                self._waiting[0].woken.set()  # it leads the next one
 
     async def _ask(self, batch: Sequence[_Asked[Q, A]]) -> None:
         """Ask some questions; each has an answer or an error when this ends, also by a cancellation."""
