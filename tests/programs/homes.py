@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import anyio
+
+from treering import SessionHost
+from treering.actors.programs.mirror import ProgramMirror
+from treering.actors.programs.sessions import ProgramSessions
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 GROVE = "11111111-2222-4333-8444-555555555555"
 """The session of Claude Code that tests let grow."""
+
+
+OVEN = "01999999-0000-7000-8000-000000000001"
+"""The session of Codex."""
 
 
 def claude_line(number: int, said: str, role: str = "user", *, session: str = GROVE, **fields: Any) -> bytes:  # noqa: ANN401
@@ -144,3 +156,22 @@ class Database:
     def close(self) -> None:
         """Close it."""
         self._connection.close()
+
+
+@asynccontextmanager
+async def mirrored(machine: Machine, root: Path, **options: int) -> AsyncIterator[ProgramMirror]:
+    """Show the sessions of a machine in a host as long as the block runs."""
+    async with SessionHost(root) as host, anyio.create_task_group() as tasks:
+        mirror = ProgramMirror(host, ProgramSessions(machine.environ), **options)
+        tasks.start_soon(mirror.run)
+        yield mirror
+        tasks.cancel_scope.cancel()
+
+
+async def until(mirror: ProgramMirror, holds: Callable[[dict[str, str]], bool]) -> None:
+    """Wait until something holds of the last line of each session, by its id."""
+    async with mirror.host.subscribe_sessions() as changes:
+        async for _ in changes:
+            rows = await mirror.host.list_sessions()
+            if holds({row.id: "" if row.state is None else row.state.line for row in rows}):
+                return

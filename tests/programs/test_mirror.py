@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import anyio
 import pytest
 
 from treering import SessionHost
-from treering.actors.programs.mirror import ProgramMirror
-from treering.actors.programs.sessions import ProgramSessions
 from treering.errors import ForeignFormatError, SessionNotFound
 
-from .homes import GROVE, Database, Machine, append, claude_line
+from .homes import GROVE, OVEN, Database, Machine, append, claude_line, mirrored, until
 
 RINGS = "0195f0a0-0000-7000-8000-0000000000a3"
-OVEN = "01999999-0000-7000-8000-000000000001"
 
 
 @pytest.fixture
@@ -26,25 +20,6 @@ def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path / "home")
     machine.fill()
     return machine
-
-
-@asynccontextmanager
-async def mirrored(machine: Machine, root: Path, **options: int) -> AsyncIterator[ProgramMirror]:
-    """Show the sessions of a machine in a host as long as the block runs."""
-    async with SessionHost(root) as host, anyio.create_task_group() as tasks:
-        mirror = ProgramMirror(host, ProgramSessions(machine.environ), **options)
-        tasks.start_soon(mirror.run)
-        yield mirror
-        tasks.cancel_scope.cancel()
-
-
-async def until(mirror: ProgramMirror, holds: Callable[[dict[str, str]], bool]) -> None:
-    """Wait until something holds of the last line of each session, by its id."""
-    async with mirror.host.subscribe_sessions() as changes:
-        async for _ in changes:
-            rows = await mirror.host.list_sessions()
-            if holds({row.id: "" if row.state is None else row.state.line for row in rows}):
-                return
 
 
 async def ids_of(host: SessionHost, session_id: str) -> list[str | None]:

@@ -21,7 +21,7 @@ from treering.events.disk import notices
 from treering.events.offload import ThreadOffload
 from treering.formats.glances import HEAD_BYTES, TAIL_BYTES, Excerpt
 
-from .homes import DATA, GROVE, Database, Machine, append, claude_line
+from .homes import DATA, GROVE, OVEN, Database, Machine, append, claude_line
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -29,7 +29,6 @@ Ts = TypeVarTuple("Ts")
 RINGS = "0195f0a0-0000-7000-8000-0000000000a3"
 WEIGHING = "355300eb-62c2-4c35-beb7-29c00b768b8a"
 BREAD = "f11b4c80-ee30-440f-8935-6ef017c91e41"
-OVEN = "01999999-0000-7000-8000-000000000001"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tests.programs.homes import GROVE, OVEN, Machine, append, claude_line, mirrored, until
 from tests.stores.finding_store import FindingStore
 
 from treering import SessionHost, Usage, tool_use
@@ -93,6 +94,33 @@ async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path
         assert await sums("by=day&text=nothing") == {}
         # nobody was woken up for it
         assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3
+
+
+async def test_usage_adds_up_whole_sessions_alone_and_tells_how_many_are_not(tmp_path: Path, served: Serve) -> None:
+    machine = Machine(tmp_path / "home")
+    machine.fill()
+    message = {"role": "assistant", "model": "claude-sonnet-4-5", "content": [{"type": "text", "text": "Planted."}]}
+    for number in range(3, 23):
+        counts = {"input_tokens": 100, "output_tokens": 10}
+        answer = message | {"id": f"msg_{number}", "usage": counts}
+        append(machine.growing, claude_line(number, "", "assistant", message=answer))
+    async with (
+        mirrored(machine, tmp_path / "root", whole_max=1) as mirror,
+        served(mirror.host, programs=mirror, read_only=True) as client,
+    ):
+        await until(mirror, lambda lines: len(lines) == 7)
+
+        async def sums() -> tuple[dict[str, int], int, int, bool]:
+            reply = await client.ask("GET", "/v1/usage?by=session")
+            rows = {row["name"]: row["usage"]["total_tokens"] for row in reply["rows"]}
+            return rows, reply["sessions"], reply["partial"], reply["counted"]
+
+        assert await sums() == ({}, 0, 7, False)
+        await client.ask("GET", f"/v1/sessions/{GROVE}")
+        assert await sums() == ({GROVE: 20 * 110}, 1, 6, True)
+        await client.ask("GET", f"/v1/sessions/{OVEN}")  # only one is held whole
+        rows, *numbers = await sums()
+        assert (GROVE in rows, numbers[:2]) == (False, [1, 6])
 
 
 async def test_a_store_that_finds_rows_is_asked_for_those_of_a_page_alone(served: Serve) -> None:

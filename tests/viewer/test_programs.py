@@ -109,4 +109,6 @@ async def test_sessions_of_programs_are_live_rows_that_open_and_grow(
         await expect(page.locator(".listed", has_text="Rings").locator(".origin")).to_have_text("pi rings")
         (machine.pi / "rings.jsonl").unlink()
         await expect(page.locator(".listed", has_text="Rings")).to_have_count(0)
+        await page.goto(site.url + "usage")
+        await expect(page.locator(".notice")).to_contain_text("sessions of other programs are not added up")
         await page.close()

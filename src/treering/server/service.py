@@ -246,6 +246,10 @@ class Service:
             [row.id async for page in listing.pages(RowQuery(key_prefix=principal.prefix)) for row in page]
         )
 
+    def is_partial(self, session_id: str) -> bool:
+        """Return whether only the beginning and the end of a session are here, which is another program's."""
+        return self.programs is not None and not self.programs.is_whole(session_id)
+
     def is_live(self, ref: Ref) -> bool:
         """Return whether the host holds a session active; of another program's, whether that was just at work on it."""
         if self.programs is not None:

@@ -82,10 +82,9 @@ def row_of(service: Service, summary: SessionSummary, *, with_state: bool = Fals
     if summary.problem is not None:
         fields["problem"] = service.shown(summary.problem)
     fields["state"] = state_of_row(service, summary) if with_state else UNSET
-    programs = service.programs
-    foreign = None if programs is None else programs.row(summary.id)
-    if programs is not None and foreign is not None:
-        is_partial = not programs.is_whole(summary.id)
+    foreign = None if service.programs is None else service.programs.row(summary.id)
+    if foreign is not None:
+        is_partial = service.is_partial(summary.id)
         fields |= {"program": foreign.program_title, "partial": is_partial}
         if is_partial:  # what was counted is a part
             fields["usage"] = None

@@ -61,6 +61,7 @@ class UsageSums(Struct, frozen=True, kw_only=True):
         total: Their sum.
         sessions: How many sessions were added up.
         left_out: How many sessions were not, since there are too many: those with the oldest entries.
+        partial: How many sessions of other programs were not, since they are not here whole: nobody has opened them.
         unreadable: How many sessions cannot be read.
         counted: Whether providers counted anything; the numbers are 0 otherwise.
         priced: Whether anything has a cost.
@@ -70,6 +71,7 @@ class UsageSums(Struct, frozen=True, kw_only=True):
     total: Usage
     sessions: int
     left_out: int
+    partial: int
     unreadable: int
     counted: bool
     priced: bool
@@ -106,8 +108,13 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
     name_of = _namer(query)
     begins = (query.since or _EVER[0]).replace(minute=0, second=0, microsecond=0)
     ends = query.until or _EVER[1]
+    partial = 0
     for row in rows:
-        for hour in (await _usage_of(service, row)).hours:
+        usage = await _usage_of(service, row)
+        if usage is None:
+            partial += 1
+            continue
+        for hour in usage.hours:
             if not begins <= hour.hour < ends:
                 continue
             sums.setdefault(name_of(row, hour), _Sum()).add(row.id, hour.usage)
@@ -124,8 +131,9 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
     return UsageSums(
         rows=parts,
         total=total,
-        sessions=len(rows),
+        sessions=len(rows) - partial,
         left_out=many - len(rows),
+        partial=partial,
         unreadable=await found.count(found.query) - many,
         counted=total != NOTHING,
         priced=total.cost > 0,
@@ -143,8 +151,15 @@ def _namer(query: UsageQuery) -> Callable[[SessionSummary, HourlyUsage], str | N
     return names[query.by]
 
 
-async def _usage_of(service: Service, row: SessionSummary) -> UsageByHour:
-    """Return the usage of a session; one that is asleep stays asleep."""
+async def _usage_of(service: Service, row: SessionSummary) -> UsageByHour | None:
+    """Return the usage of a session, or None if only a part of it is here; one that is asleep stays asleep."""
+    if service.is_partial(row.id):
+        return None
+    usage = await _read(service, row)
+    return None if service.is_partial(row.id) else usage  # the rest may have gone meanwhile
+
+
+async def _read(service: Service, row: SessionSummary) -> UsageByHour:
     if service.is_live(row.ref):
         return await (await service.reading_row(row)).view(UsageByHourProjection())
     async with await service.host.load(row, read_only=True) as session:

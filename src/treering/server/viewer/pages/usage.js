@@ -31,6 +31,10 @@ export default function UsagePage({ query, app }) {
     </div>
     ${days.error && html`<${Failure} error=${days.error} retry=${days.reload} />`}
     ${!sums && !days.error && html`<${Skeleton} rows=${6} />`}
+    ${sums?.partial > 0 && html`<p class="notice">
+      ${counted(sums.partial, "session")} of other programs ${sums.partial === 1 ? "is" : "are"} not added up: what one
+      cost is known once it is opened.
+    </p>`}
     ${sums && !sums.counted && html`<${Nothing} filtered=${filtered} clear=${clear} />`}
     ${sums?.counted && html`
       <dl class="sums">
