@@ -123,11 +123,15 @@ def count_messages(messages: Sequence[Message], tokenizer: Tokenizer | None = No
     tokenizer = tokenizer_of(tokenizer)
     if counts_whole_messages(tokenizer):
         return tokenizer.count_messages(messages)
-    return sum(
-        MESSAGE_TOKENS + sum(_part_tokens(part, tokenizer) for part in message.content)
+    return sum(message_sizes(messages, tokenizer))
+
+
+def message_sizes(messages: Iterable[Message], tokenizer: Tokenizer) -> list[int]:
+    """Return the number of tokens of each message, by a tokenizer that counts texts; see `message_tokens`."""
+    return [
+        0 if message is None else MESSAGE_TOKENS + sum([_part_tokens(part, tokenizer) for part in message.content])
         for message in map(rendered, messages)
-        if message is not None
-    )
+    ]
 
 
 def counts_whole_messages(tokenizer: Tokenizer) -> TypeGuard[MessageTokenizer]:

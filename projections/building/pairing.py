@@ -17,10 +17,12 @@ from ...events.content import Content, ToolResult, ToolResultPart, ToolUse, Tool
 from ...events.entries import Message, is_asked
 from ...events.providers.common import rendered
 from ..context import ContextMessage
-from ..tokens import Tokenizer, context_tokens, counts_whole_messages, message_tokens, tokenizer_of
+from ..tokens import Tokenizer, context_tokens, counts_whole_messages, message_sizes, tokenizer_of
 
 NO_RESULT = "[no result: the turn ended before the tool answered]"
 """The content of the placeholder result for a call without a result."""
+
+_CALLS_AND_RESULTS = frozenset({ToolUsePart, ToolResultPart})
 
 
 def paired(messages: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
@@ -120,7 +122,7 @@ def closing(call_id: str, name: str) -> Message:
 
 def has_results(message: Message) -> bool:
     """Return whether a message has tool results."""
-    return any(isinstance(part, ToolResultPart) for part in message.content)
+    return ToolResultPart in map(type, message.content)
 
 
 def is_request(message: Message) -> bool:
@@ -199,6 +201,8 @@ def _with_new_calls(each: ContextMessage, calls: dict[str, str]) -> ContextMessa
         each: The message.
         calls: The names of the calls so far, by id; those of the message are added.
     """
+    if _is_free(each):
+        return each
     parts: list[Content] = []
     for part in each.content:
         if isinstance(part, ToolUsePart):
@@ -217,6 +221,8 @@ def _with_results_of(each: ContextMessage, calls: dict[str, str]) -> ContextMess
         each: The message.
         calls: The names of the open calls, by id; those that the message answers are removed.
     """
+    if _is_free(each):
+        return each
     parts: list[Content] = []
     for part in each.content:
         if isinstance(part, ToolResultPart):
@@ -225,6 +231,11 @@ def _with_results_of(each: ContextMessage, calls: dict[str, str]) -> ContextMess
         elif not isinstance(part, ToolUsePart):
             parts.append(part)
     return _with_content(each, parts)
+
+
+def _is_free(each: ContextMessage) -> bool:
+    """Return whether a message neither makes nor answers calls, as most do."""
+    return _CALLS_AND_RESULTS.isdisjoint(map(type, each.message.content))
 
 
 def _with_content(each: ContextMessage, parts: list[Content]) -> ContextMessage:
@@ -284,7 +295,7 @@ class PairedMessages(Struct, frozen=True):
             tokens = context_tokens(messages, tokenizer)
         else:
             known = _alike(earlier, messages) if tokenizer is earlier.tokenizer else 0
-            new_sizes = [message_tokens(each.message, tokenizer) for each in messages[known:]]
+            new_sizes = message_sizes([each.message for each in messages[known:]], tokenizer)
             sizes = (*earlier.sizes[:known], *new_sizes)
             tokens = sum(sizes)
         derived = earlier.derived if start and tokenizer is earlier.tokenizer else {}
