@@ -256,6 +256,7 @@ class PairedMessages(Struct, frozen=True):
         tokenizer: What counted the tokens.
         sizes: The tokens of each message; empty if the tokenizer only counts messages together.
         tokens: The tokens of all messages together.
+        from_entries: How many of the paired messages come from an entry, and are no placeholders.
         original_turn: The position among the originals at which the assistant's last turn begins.
         turn: The position of that turn among the paired messages; what comes before it stays, whatever is appended.
         derived: What strategies have derived from the messages before that turn, under keys of their own. It is passed
@@ -267,6 +268,7 @@ class PairedMessages(Struct, frozen=True):
     tokenizer: Tokenizer
     sizes: tuple[int, ...]
     tokens: int
+    from_entries: int
     original_turn: int
     turn: int
     derived: dict[object, object]
@@ -298,14 +300,21 @@ class PairedMessages(Struct, frozen=True):
             new_sizes = message_sizes([each.message for each in messages[known:]], tokenizer)
             sizes = (*earlier.sizes[:known], *new_sizes)
             tokens = sum(sizes)
+        from_entries = earlier.from_entries - _from_entries(earlier.messages[earlier.turn :])
+        from_entries += _from_entries(messages[earlier.turn :])
         derived = earlier.derived if start and tokenizer is earlier.tokenizer else {}
-        return cls(originals, messages, tokenizer, sizes, tokens, original_turn, len(settled), derived)
+        turn = len(settled)
+        return cls(originals, messages, tokenizer, sizes, tokens, from_entries, original_turn, turn, derived)
 
 
 def _begins_alike(originals: tuple[ContextMessage, ...], earlier: PairedMessages) -> bool:
     """Return whether messages begin like earlier ones, up to and including the first message of their last turn."""
     through = earlier.original_turn + 1
     return originals[:through] == earlier.originals[:through]
+
+
+def _from_entries(messages: Sequence[ContextMessage]) -> int:
+    return sum([each.entry_id != "" for each in messages])
 
 
 def _alike(earlier: PairedMessages, messages: tuple[ContextMessage, ...]) -> int:
@@ -315,7 +324,7 @@ def _alike(earlier: PairedMessages, messages: tuple[ContextMessage, ...]) -> int
     return next((place for place in places if earlier.messages[place] != messages[place]), shorter)
 
 
-_NOTHING = PairedMessages((), (), tokenizer_of(None), (), 0, 0, 0, {})
+_NOTHING = PairedMessages((), (), tokenizer_of(None), (), 0, 0, 0, 0, {})
 
 
 def tool_names(messages: Sequence[ContextMessage]) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ calls without results.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
@@ -54,13 +55,12 @@ class SourceUnread(Exception):  # it asks for something, and never reaches a cal
         self.parts = parts
 
 
-class ContextSource(Struct, frozen=True):
+class ContextSource(Struct, frozen=True, dict=True):
     """The input of the strategies; made by `ContextSource.of`.
 
     Attributes:
         messages: The messages that can be sent, oldest first, each call with its result.
-        original_count: The number of messages in the original context.
-        entry_ids: The entries of those messages.
+        original_messages: The messages of the context.
         entries: The entries of the path with their edits applied, oldest first, for the state of the work; if empty,
             the messages are used.
         project_path: The directory of the project.
@@ -71,8 +71,7 @@ class ContextSource(Struct, frozen=True):
     """
 
     messages: tuple[ContextMessage, ...]
-    original_count: int
-    entry_ids: frozenset[str]
+    original_messages: tuple[ContextMessage, ...]
     entries: tuple[Entry, ...] = ()
     project_path: str = ""
     summaries: tuple[StoredSummary, ...] = ()
@@ -110,14 +109,23 @@ class ContextSource(Struct, frozen=True):
             messages = (*messages[:place], request, *messages[place:])
         return cls(
             messages,
-            len(context.messages),
-            frozenset(map(_entry_id, context.messages)),
+            context.messages,
             tuple(entries),
             project_path,
             tuple(summaries),
             counted,
             unread=unread,
         )
+
+    @property
+    def original_count(self) -> int:
+        """The number of messages in the original context."""
+        return len(self.original_messages)
+
+    @cached_property
+    def entry_ids(self) -> frozenset[str]:
+        """The entries of those messages."""
+        return frozenset(map(_entry_id, self.original_messages))
 
     @property
     def opening(self) -> int:
@@ -164,6 +172,8 @@ class ContextSource(Struct, frozen=True):
 
     def originals(self, messages: Iterable[ContextMessage]) -> int:
         """Count the messages that come from the original context."""
+        if self.counted is not None and messages is self.counted.messages:
+            return self.counted.from_entries
         return sum(map(self.entry_ids.__contains__, map(_entry_id, messages)))
 
 
