@@ -155,6 +155,8 @@ async def test_what_a_turn_costs_does_not_grow_with_what_came_before(
                 result = await session.build_context(budget, builder)
         assert result.strategy == strategies[-1].name
         assert calls.count("ContextBuilder._try") <= len(strategies)  # each is tried once
+        if isinstance(strategies[-1], MaskedTools):
+            assert "ContextSource.entry_ids" not in calls  # of all messages
         counts.append(len(calls))
     assert counts[1] < 1.1 * counts[0] + 60  # a turn that has lasted long lets others go on, which takes some 40 calls
 

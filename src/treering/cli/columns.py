@@ -30,7 +30,8 @@ def aligned(
     if not columns:
         return [[] for _ in rows]
     first = min(columns)
-    sizes = {at: max(map(width_of, column)) for at, column in columns.items()}
+    widths = {at: list(map(width_of, column)) for at, column in columns.items()}
+    sizes = {at: max(each) for at, each in widths.items()}
     least = min(sizes[first], _FIRST_LEAST)
     if shortened in sizes and shortened != first:
         lacking = least - _remaining_width(sizes, first, width)
@@ -40,7 +41,7 @@ def aligned(
             del sizes[at]
     sizes[first] = min(sizes[first], max(1, _remaining_width(sizes, first, width)))
     padded = [
-        [_padded((_cut_start if at == shortened else cut)(cell, size), size) for cell in columns[at]]
+        [_fitted(cell, taken, size, at == shortened) for cell, taken in zip(columns[at], widths[at], strict=True)]
         for at, size in sizes.items()
     ]
     return [list(row) for row in zip(*padded, strict=True)]
@@ -62,10 +63,15 @@ def cut(text: str, width: int) -> str:
     return _padded(text, max(0, width - 1)).rstrip() + "…"
 
 
+def _fitted(text: str, taken: int, width: int, from_start: bool) -> str:
+    """Return a text that takes so many cells in exactly `width`: filled with spaces, or truncated at an end."""
+    if taken <= width:
+        return text + " " * (width - taken)
+    return _padded(_cut_start(text, width) if from_start else cut(text, width), width)
+
+
 def _cut_start(text: str, width: int) -> str:
-    """Truncate a text to the width from its start, with an ellipsis at the cut."""
-    if width_of(text) <= width:
-        return text
+    """Truncate a text that is wider, from its start, with an ellipsis at the cut."""
     while width_of(text) > max(0, width - 1):
         text = text[1:]
     return "…" + text
