@@ -232,15 +232,15 @@ class Granting:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: TreeringError | None = None) -> None:
         self.calls: list[tuple[str, list[str]]] = []
         self.outcomes: dict[int, list[Lease | SessionLocked] | TreeringError] = {}
-        self._error = error
-        monkeypatch.setattr(Holdings, "acquire", lambda _, refs, owner: self._acquire(refs, owner))
         self._store = PostgresStore("postgresql://nowhere/none", offload=run_inline)
 
-    def _acquire(self, refs: list[str], owner: str) -> list[Lease]:
-        self.calls.append((owner, refs))
-        if self._error is not None:
-            raise self._error
-        return [Lease(ref, owner, len(self.calls), Cursor("", 0)) for ref in refs]
+        def acquire(_: Holdings, refs: list[str], owner: str) -> list[Lease]:
+            self.calls.append((owner, refs))
+            if error is not None:
+                raise error
+            return [Lease(ref, owner, len(self.calls), Cursor("", 0)) for ref in refs]
+
+        monkeypatch.setattr(Holdings, "acquire", acquire)
 
     async def acquire_together(self, *wanted: tuple[str, list[str]]) -> None:
         """Let each of some callers acquire at the same moment, and note the outcome of each."""

@@ -48,7 +48,7 @@ RUN = CalledTool("c1", "bash", "pytest -q")
 
 
 def suspended(reason: str) -> Custom:
-    calls = [{"id": "c1", "name": "bash", "input": {}, "reason": reason}]
+    calls: list[dict[str, object]] = [{"id": "c1", "name": "bash", "input": {}, "reason": reason}]
     return Custom("treering.suspended", raw_json({"calls": calls}))
 
 
