@@ -128,6 +128,22 @@ class EntryFollowing(Generic[T]):
         """The number of feed events that this subscriber has not read yet."""
         return 0 if self._feed is None else self._feed.end - max(self._position, self._feed.start)
 
+    @property
+    def has_all(self) -> bool:
+        """Whether it has yielded everything that there is now."""
+        feed = self._feed
+        return (
+            feed is not None
+            and self._position == feed.end
+            and self._seq >= self._through
+            and not self._present
+            and not length_hint(self._ready)
+        )
+
+    def is_level_with(self, other: EntryFollowing[Any]) -> bool:
+        """Return whether this subscription and another one of the session have both yielded everything."""
+        return self._feed is other._feed and self.has_all and other.has_all
+
     async def __aenter__(self) -> Self:
         feed = self._source.open_feed()
         self._resets = feed.resets

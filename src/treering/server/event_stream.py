@@ -44,6 +44,10 @@ Push: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole events, and returns when the connection has taken them."""
 
 
+SendNow: TypeAlias = Callable[[bytes], bool]
+"""Sends a part of a reply if that need not be waited for, and returns whether it did."""
+
+
 class Bye(Struct, frozen=True):
     """The stream ends, and whether to open another one."""
 
@@ -99,20 +103,29 @@ class EventStream:
         self._chunk_max = service.limits.chunk_bytes_max
         self._is_slow = False
         self._send: Send
+        self._send_now: SendNow | None = None
         self._tasks: TaskGroup
 
-    async def run(self, send: Send, receive: Receive, for_s: float = math.inf) -> None:
+    @property
+    def offers(self) -> bool:
+        """Whether the server that this runs on can send without waiting; see `offer`."""
+        return self._send_now is not None
+
+    async def run(
+        self, send: Send, receive: Receive, for_s: float = math.inf, *, send_now: SendNow | None = None
+    ) -> None:
         """Send events until the reader leaves, the server stops, or nothing more can follow.
 
         Args:
             send: Sends parts of the reply.
             receive: Says that the reader has left.
             for_s: Seconds after which the reader wants to open the next stream.
+            send_now: Sends a part of the reply if that need not be waited for.
 
         Raises:
             Slow: The reader accepted nothing for `send_for_s`.
         """
-        self._send = send
+        self._send, self._send_now = send, send_now
         async with anyio.create_task_group() as self._tasks:
             await self._push(_BEGINNING)
             self._tasks.start_soon(self._until_gone, receive)
@@ -125,6 +138,15 @@ class EventStream:
             with anyio.move_on_after(self._service.limits.send_for_s):
                 await send(_body(self._farewell(self._ending)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def offer(self, events: bytes) -> bool:
+        """Send whole events if the connection takes them at once; return whether it did."""
+        if self._sending_since is not None or len(events) > self._chunk_max or self._send_now is None:
+            return False
+        is_sent = self._send_now(events)
+        if is_sent:
+            self._sent_at = time.monotonic()
+        return is_sent
 
     async def _push(self, events: bytes) -> None:
         """Send whole events in chunks; nothing else is sent between these."""

@@ -363,7 +363,9 @@ class Exchange:
             if self._scope["method"] == "HEAD":
                 await self._send({"type": "http.response.body", "body": b""})
             else:
-                await stream.run(self._send, self._receive, preferred_s(self._incoming.headers.get(b"prefer", b"")))
+                for_s = preferred_s(self._incoming.headers.get(b"prefer", b""))
+                now = self._scope.get("extensions", {}).get("treering.now")
+                await stream.run(self._send, self._receive, for_s, send_now=None if now is None else now["send"])
         finally:
             self._service.metrics.streams.dec()
             self._service.release_stream(caller)

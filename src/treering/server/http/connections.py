@@ -108,6 +108,13 @@ class Cycle(RequestResponseCycle):
         else:
             raise RuntimeError(f"{message['type']!r} may not be sent now")
 
+    def send_now(self, body: bytes) -> bool:
+        """Send a piece of a body that goes on, if that need not be waited for; return whether it did."""
+        if self.flow.write_paused or self.disconnected or not self.response_started or self.response_complete:
+            return False
+        self._write(body, is_last=False)
+        return True
+
     def _head_of(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Return the head of the reply, and note how its body is to be framed.
 
@@ -201,6 +208,7 @@ class BoundedProtocol(HttpToolsProtocol):
     limits = ServerLimits()
     door: ClassVar[Door]
     _abort: dict[object, object]
+    _now: dict[object, object]
     _extensions: dict[str, dict[object, object]]
     _deadline: TimerHandle | None = None
     _watch: TimerHandle | None = None
@@ -211,7 +219,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # narrower than asyncio's
         """Begin to count the time of the first head, or refuse the connection if there are too many."""
         super().connection_made(transport)
-        self._abort = {"abort": transport.abort}
+        self._abort, self._now = {"abort": transport.abort}, {"send": self._send_now}
         if len(self.connections) > self.limits.connections_max:
             most = self.limits.connections_max
             self._refuse(Unavailable(f"the server has as many connections as `connections_max` allows ({most})"))
@@ -257,8 +265,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Note that the head is whole, and let the application drop the connection of a reader that accepts nothing."""
         self._part, self._bytes = "body", 0
-        self.scope["extensions"] = self._extensions = {"treering.abort": self._abort, WHOLE_REPLY: {}}
+        self.scope["extensions"] = self._extensions = {
+            "treering.abort": self._abort,
+            "treering.now": self._now,
+            WHOLE_REPLY: {},
+        }
         super().on_headers_complete()
+
+    def _send_now(self, body: bytes) -> bool:
+        cycle = self.cycle  # one that waits behind another, if its client did not wait for the end of a stream
+        return isinstance(cycle, Cycle) and cycle.send_now(body)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         cycle.__class__ = Cycle  # uvicorn knows no other way to name it

@@ -24,7 +24,7 @@ from ..http.fields import Count, Since
 from ..http.wire import encode
 from ..routing import Call, Nothing, Routes
 from ..service import Service
-from .streams import Kind, SessionStream, place
+from .session_stream import Kind, SessionStream, place
 
 routes = Routes()
 
