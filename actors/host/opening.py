@@ -12,8 +12,9 @@ import anyio
 from ...events.arguments import check_text
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
-from ...events.errors import InvalidInput, SessionExists, SessionLocked, SessionNotFound
+from ...events.errors import InvalidInput, LogDamaged, NotASession, SessionExists, SessionLocked, SessionNotFound
 from ...events.stores.base import Ref, Store
+from ...events.stores.capabilities import RemovesDamaged
 from ..catalog.settings import Settings
 from ..commands import Unarchive
 from ..log.open_log import OpenLog
@@ -370,12 +371,15 @@ class SessionOpening(SessionLookup):
         The copies are the files beside it: its state before a migration or before it was replaced (`.bak`), and
         fragments that a crash left (`.torn-`). Its line in the index and the pointers to it are removed too. The
         session's handles raise `SessionNotFound` until a session of this name is created anew. Subscriptions to the
-        session end, as they do with the host.
+        session end, as they do with the host. What the listing shows as corrupted is deleted in the same way, also if
+        nothing of it can be read: whoever names it knows that.
 
         Raises:
             AmbiguousSession: The text matches several sessions; none was deleted.
             SessionLocked: Another process or host owns it.
-            NotASession: The path is that of a directory, or the file does not begin with a header; it still exists.
+            NotASession: The path is that of a directory, or of a file without a header that lies outside the root or
+                has another name than sessions have; it still exists.
+            UnsupportedVersion: A newer program wrote it; it still exists.
             ReadOnly: This process may not write there.
             OSError: The file cannot be deleted; the session still exists.
         """
@@ -394,9 +398,18 @@ class SessionOpening(SessionLookup):
         core = self.core
         source = core.registry.source(ref)
         await self.catalog.leaving(ref)
-        async with source.leased() as lease:
-            with anyio.CancelScope(shield=True):
-                await core.runtime.moves.remove(lease)
+        try:
+            async with source.leased() as lease:
+                with anyio.CancelScope(shield=True):
+                    await core.runtime.moves.remove(lease)
+                    source.deleted()
+        except (NotASession, LogDamaged):
+            removes = self._store.capability(RemovesDamaged)
+            if removes is None:
+                raise
+            await source.unchanging()
+            with source.changing(), anyio.CancelScope(shield=True):
+                await removes.remove_damaged(ref)
                 source.deleted()
         core.runtime.touched.add(ref)
         with anyio.CancelScope(shield=True):

@@ -225,6 +225,24 @@ class Recovers(Protocol):
 
 
 @runtime_checkable
+class RemovesDamaged(Protocol):
+    """A store in which something else may have the place of a log. Without it, whatever is listed can be acquired."""
+
+    async def remove_damaged(self, ref: Ref) -> None:
+        """Delete what is listed as a log but cannot be acquired, since it does not begin with a header or is damaged.
+
+        What belongs to it is deleted, too. Nothing happens if there is nothing.
+
+        Raises:
+            NotASession: It is none, and has no place of one: it has another name, or lies elsewhere.
+            SessionLocked: Somebody owns it.
+            Conflict: It is a log that can be acquired.
+            UnsupportedVersion: A newer program wrote it.
+        """
+        ...
+
+
+@runtime_checkable
 class Leases(Protocol):
     """A store that can say who holds a log. Without it, the answer is known only when a log is acquired."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -110,6 +112,21 @@ async def test_sessions_over_http_are_those_of_the_library(client: Client, host:
     assert "b" not in [row.id for row in await host.list_sessions(status="any")]
     await client.ask("GET", "/v1/sessions/b", status=404)
     await client.ask("DELETE", "/v1/sessions/b", status=404)
+
+
+async def test_a_session_whose_file_is_garbage_can_be_deleted_and_its_id_be_used_again(
+    client: Client, host: SessionHost, tmp_path: Path
+) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "bad"}, status=201)
+    await client.ask("GET", "/v1/sessions/bad/entries")  # a handle is kept
+    await host.passivate_idle()
+    (tmp_path / "root" / "bad.jsonl").write_bytes(b"garbage\n")
+    assert [row["status"] for row in (await client.ask("GET", "/v1/sessions?status=any"))["items"]] == ["corrupted"]
+    await client.ask("POST", "/v1/sessions", {"id": "bad"}, status=409)
+    await client.ask("DELETE", "/v1/sessions/bad", status=204)
+    await client.ask("DELETE", "/v1/sessions/bad", status=404)
+    await client.ask("POST", "/v1/sessions", {"id": "bad"}, status=201)
+    assert (await client.ask("GET", "/v1/sessions/bad"))["message_count"] == 0
 
 
 async def test_a_created_session_exists_before_anything_is_appended(client: Client, host: SessionHost) -> None:

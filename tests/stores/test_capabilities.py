@@ -23,6 +23,7 @@ from treering.events.stores.capabilities import (
     NeverBlocks,
     Packs,
     Recovers,
+    RemovesDamaged,
     ScansChanges,
     TriesWriting,
     Watches,
@@ -40,12 +41,12 @@ from treering.testing.stores.capabilities import ALL
 T = TypeVar("T")
 
 IN_A_DATABASE = {FindsRows, FindsTexts, Hosts, Inbox}
-NEED_A_DISK = {Health, NamesFiles, Recovers, TriesWriting}
+NEED_A_DISK = {Health, NamesFiles, Recovers, RemovesDamaged, TriesWriting}
 
 
-def of_files(store: FileStore) -> tuple[Leases, LooksAtOnce, Packs, Recovers]:
+def of_files(store: FileStore) -> tuple[Leases, LooksAtOnce, Packs, Recovers, RemovesDamaged]:
     """Let the type checkers compare the file store with what it declares itself."""
-    return store, store, store, store
+    return store, store, store, store, store
 
 
 def of_a_folder(folder: RootFolder) -> tuple[Health, NamesFiles, NamesPlaces, TriesWriting]:

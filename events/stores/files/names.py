@@ -97,6 +97,10 @@ class Names:
             )
         return ref if ref.startswith("/") else self._prefix + ref
 
+    def is_of_root(self, path: str) -> bool:
+        """Return whether a real path is one that a log of the root has: what is there is listed, whatever it is."""
+        return path.startswith(self._prefix) and path.endswith(SUFFIX)
+
     def unflushed_folders(self, path: str) -> UnflushedFolders:
         """Return the folders to flush before the name of an existing file is known to survive a power cut.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from ...disk.disk import is_slow_folder, opened
 from ...disk.disk_errors import opening_log, refusing_to_write, refusing_when_full
 from ...disk.packed import packed_forms
-from ...errors import SessionLocked
+from ...errors import Conflict, LogDamaged, NotASession, SessionLocked
 from ...offload import carried_out
 from ..base import Cursor, Lease, Ref
 from . import packing
@@ -145,6 +145,29 @@ class Ownership:
         log.held, log.epoch = held, held.epoch
         log.unflushed_folders = self._names.unflushed_folders(real_path)
         return log
+
+    @contextmanager
+    def damaged(self, ref: Ref) -> Generator[Log]:
+        """Hold the lock of what has the place of a log, but cannot be owned; see `FileStore.remove_damaged`."""
+        path = self._disk.real_path(self._names.path_of(ref))
+        if not self._names.is_of_root(path):
+            raise NotASession(f"{path} is no session, and has no place of one under the root: delete it by other means")
+        with refusing_to_write(path):
+            self._replay.before(path)
+        results: list[Log | SessionLocked] = []
+        self._lock(ref, path, results)
+        [log] = results
+        if isinstance(log, SessionLocked):
+            raise log
+        assert log.held is not None
+        try:
+            with opening_log(path), suppress(NotASession, LogDamaged):
+                log.find()
+                if log.header is not None:
+                    raise Conflict(f"{path} is a session that can be read: delete it again")
+            yield log
+        finally:
+            self._locks.give_back(log.held)
 
     def _may_read(self, path: str) -> bool:
         with suppress(OSError), opened(self._disk, path):

@@ -24,7 +24,7 @@ from ...disk.disk import ASIDE
 from ...disk.disk_errors import naming_errors
 from ...disk.packed import stat_if_exists
 from ...errors import AppendInDoubt, Conflict, LogReplaced
-from ..base import Cursor
+from ..base import Cursor, Ref
 from ..checks import check_lines
 from . import packing
 from .log.backups import back_up
@@ -63,6 +63,11 @@ class WholeLogs:
         with naming_errors(log.path, "delete the session again"):
             self._ownership.detach_from_journals(log)
             remove(self._disk, self._root, log.path)
+
+    def remove_damaged(self, ref: Ref) -> None:
+        """Delete what has the place of a log, with the files beside it; see `FileStore.remove_damaged`."""
+        with self._ownership.damaged(ref) as log:
+            self.remove(log)
 
     def pack(self, log: Log) -> None:
         """Pack a log; see `FileStore.pack`."""

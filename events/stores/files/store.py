@@ -50,6 +50,7 @@ from ..capabilities import (
     NamesPlaces,
     Packs,
     Recovers,
+    RemovesDamaged,
     ScansChanges,
     TriesWriting,
     Watches,
@@ -91,7 +92,7 @@ JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 """The default size limit of the journal of durability "group"."""
 
 
-_OF_STORE = frozenset[object]({Leases, LooksAtOnce, Packs, Recovers})
+_OF_STORE = frozenset[object]({Leases, LooksAtOnce, Packs, Recovers, RemovesDamaged})
 _OF_FOLDER = frozenset[object]({Health, NamesFiles, NamesPlaces, TriesWriting})
 _OF_CHANGES = frozenset[object]({ScansChanges, Watches})
 
@@ -379,6 +380,17 @@ class FileStore(Leases):
             OSError: A file cannot be deleted. The log still exists, and the lease is kept.
         """
         await self._give_up(lease, self._whole.remove)
+
+    async def remove_damaged(self, ref: Ref) -> None:
+        """Delete a file under the root that has the name of a log and is none; see `RemovesDamaged.remove_damaged`.
+
+        Raises:
+            NotASession: It lies elsewhere, has another name, or is a directory. It is left unchanged.
+            ReadOnly: This process may not write there.
+            OSError: It cannot be deleted. It still exists.
+        """
+        self._logs.check_open()
+        await carried_out(self._offload, self._whole.remove_damaged, ref)
 
     @property
     def can_pack(self) -> bool:

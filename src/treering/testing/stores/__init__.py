@@ -62,6 +62,7 @@ from .capabilities import (
     NamingPlaces,
     Packing,
     Recovering,
+    RemovingDamaged,
     TryingToWrite,
 )
 from .case import StoreCase
@@ -98,6 +99,7 @@ class StoreSuite(
     Neighbouring,
     Packing,
     Recovering,
+    RemovingDamaged,
     Scanning,
     TryingToWrite,
     Watching,

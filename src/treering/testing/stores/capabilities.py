@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from ...events.errors import Conflict, SessionNotFound
+from ...events.errors import Conflict, SessionLocked, SessionNotFound
 from ...events.stores.base import Committed, Cursor, Lease, Store
 from ...events.stores.capabilities import (
     AppendsAtOnce,
@@ -21,6 +21,7 @@ from ...events.stores.capabilities import (
     NamesPlaces,
     Packs,
     Recovers,
+    RemovesDamaged,
     ScansChanges,
     TriesWriting,
     Watches,
@@ -46,6 +47,7 @@ ALL: tuple[type, ...] = (
     NamesPlaces,
     Packs,
     Recovers,
+    RemovesDamaged,
     ScansChanges,
     TriesWriting,
     Watches,
@@ -186,6 +188,22 @@ class Recovering(StoreCase):
         head = await (await self.writer(store, "a")).append(*lines(1, 3))
         await recovers.recover()
         assert (await store.open(self.ref("a"))).head == head
+
+
+class RemovingDamaged(StoreCase):
+    """The promises of `RemovesDamaged`."""
+
+    async def test_a_log_that_can_be_acquired_is_not_taken_for_a_damaged_one(self, store: Store) -> None:
+        removes = self.capable(store, RemovesDamaged)
+        await removes.remove_damaged(self.ref("a"))
+        writer = await self.writer(store, "a")
+        await writer.append(*lines(1, 3))
+        with pytest.raises(SessionLocked):
+            await removes.remove_damaged(self.ref("a"))
+        await store.release([writer.lease])
+        with pytest.raises(Conflict):
+            await removes.remove_damaged(self.ref("a"))
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
 
 
 class Packing(StoreCase):
