@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -78,8 +77,9 @@ class Incoming:
             raise TooLarge(
                 f"the address has {size} bytes, more than `url_bytes_max` ({limits.url_bytes_max})", status=414
             )
-        headers = scope["headers"]
-        size = sum(map(len, chain.from_iterable(headers))) + 4 * len(headers)
+        size = 0
+        for name, value in scope["headers"]:
+            size += len(name) + len(value) + 4
         if size > limits.header_bytes_max:
             raise TooLarge(
                 f"the headers have {size} bytes, more than `header_bytes_max` ({limits.header_bytes_max})", status=431

@@ -213,7 +213,7 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     placed = await append_placed(session, tuple(payloads), options)
     ids, seqs = [each.id or "" for each in placed.entries], [each.seq for each in placed.entries]
     headers = dict(REPEATED) if seqs[-1] <= before else {}
-    entries = list[Raw]()
+    entries: list[Raw] = []
     if call.header(b"prefer") == _WITH_ENTRIES:
         entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
         headers["Preference-Applied"] = _WITH_ENTRIES
