@@ -39,7 +39,7 @@ import sys
 import anyio
 
 from treering import Limits, SessionHost
-from treering.server import app
+from treering.server import ServerLimits, app
 from treering.server.serving import listen, serve
 
 
@@ -47,7 +47,9 @@ async def main(root: str, port: int) -> None:
     listening = listen("127.0.0.1", port, None)
     # a cache that is full before anything is measured
     async with SessionHost(root, limits=Limits(cache_bytes_max=1024 * 1024)) as host:
-        await serve(app(host), listening, started=lambda: print(f"http://127.0.0.1:{port}", flush=True))
+        # streams that end while we look, as those of a whole day do
+        limits = ServerLimits(stream_for_s=600.0)
+        await serve(app(host, limits=limits), listening, started=lambda: print(f"http://127.0.0.1:{port}", flush=True))
 
 
 anyio.run(main, sys.argv[1], int(sys.argv[2]))
@@ -121,11 +123,12 @@ def _name(agent: int, turn: int) -> str:
 
 
 async def _watch(http: httpx2.AsyncClient, received: list[int], place: int) -> None:
-    """Follow the listing as the dashboard does, and count what comes."""
-    async with http.stream("GET", "/v1/events?kinds=session,state", timeout=None) as reply:
-        assert reply.status_code == 200, await reply.aread()
-        async for piece in reply.aiter_bytes():
-            received[place] += len(piece)
+    """Follow the listing as the dashboard does, the next stream when one has ended, and count what comes."""
+    while True:
+        async with http.stream("GET", "/v1/events?kinds=session,state", timeout=None) as reply:
+            assert reply.status_code == 200, await reply.aread()
+            async for piece in reply.aiter_bytes():
+                received[place] += len(piece)
 
 
 async def _page_holds(cdp: CDPSession) -> tuple[int, int, int]:
