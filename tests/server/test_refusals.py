@@ -32,6 +32,7 @@ HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}
         (b'{"type":"message","message":{"role":"user"}} x', 400, "not JSON"),
         (b'{"type":"message","type":"label"}', 400, "'type' stands twice"),
         (b'{"type":"message","message":{"role":"user","metadata":{"a":1,"a":2}}}', 400, "'a' stands twice"),
+        (b'{"type": "message", "message": {"role": "user", "metadata": {"a": 1, "a": 2}}}', 400, "'a' stands twice"),
         (b'{"type":"message","message":{"role":"user","metadata":{"a":NaN}}}', 400, "NaN"),
         (b'{"type":"message","message":{"role":"user","metadata":{"a":1e999}}}', 400, "too large"),
         (b'{"type":"message","message":{"role":"user","content":"\\ud800"}}', 400, "surrogate"),

@@ -212,7 +212,7 @@ class Exchange:
         call: Call[object, Any] = Call(service, caller, incoming, names, query, body)
         if route.keyed:
             call.check_key()
-        service.host.core.runtime.append_turns.begin()
+        service.append_turns.begin()
         try:
             value = await self._handled(route, call)
         except LeafMoved as error:

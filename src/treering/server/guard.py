@@ -58,7 +58,7 @@ class Guard:
         Raises:
             NotProven: It says that another host sends it, and is wrong.
         """
-        if self.is_from_host(incoming) and self._cluster is not None:
+        if self._cluster is not None and self.is_from_host(incoming):
             return self._cluster.principal_of(incoming)
         if self._authorize is not None:
             return await self._authorize(incoming.request())
@@ -78,7 +78,7 @@ class Guard:
         Raises:
             NotProven: It is, or it was not read as a whole.
         """
-        if self.is_from_host(incoming) and self._cluster is not None:
+        if self._cluster is not None and self.is_from_host(incoming):
             self._cluster.check_body(incoming)
 
     def check_host(self, incoming: Incoming) -> None:

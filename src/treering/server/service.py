@@ -102,6 +102,7 @@ class Service:
         conversations: The items of what was asked for last as OpenAI's clients ask.
         mcp_clients: The clients of the Model Context Protocol that said hello.
         tracing: Its spans; None where OpenTelemetry is not installed.
+        append_turns: The turns of the host's appends.
         forwarding: Sends requests on to the hosts that own their sessions; None if they are refused.
     """
 
@@ -128,6 +129,7 @@ class Service:
         self.conversations = Conversations()
         self.mcp_clients = McpClients()
         self.tracing = _tracing_of(host.core.runtime)
+        self.append_turns = host.core.runtime.append_turns
         self.forwarding: Forwarding | None = None
         self.stopping = anyio.Event()
         self._handles: dict[str, tuple[Session, str | None]] = {}

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import NODEFAULT, Raw, Struct, structs
+from msgspec import NODEFAULT, UNSET, Raw, Struct, UnsetType, structs
 
 from ...events.content import text
 from ...events.entries import ENTRY_CLASSES, Entry, OpaqueEntry, Payload
@@ -96,10 +96,8 @@ def parse(body: bytes, depth_max: int) -> JSON:
     if not body:
         raise Malformed("the request has no body: send JSON")
     _check_depth(body, depth_max)
-    with suppress(msgspec.DecodeError, UnicodeDecodeError):  # what is wrong is said below
-        found: JSON = _quick_parser.decode(body)
-        if _encoder.encode(found) == body:  # nothing can have been dropped or changed
-            return found
+    if (found := _parsed_as_written(body)) is not UNSET:
+        return found
     try:
         value: JSON = _parser.decode(body.decode())
     except UnicodeDecodeError as error:
@@ -111,6 +109,19 @@ def parse(body: bytes, depth_max: int) -> JSON:
     if b"\\u" in body:  # nothing else in UTF-8 can be half a character
         _check_values(value)
     return value
+
+
+def _parsed_as_written(body: bytes) -> JSON | UnsetType:
+    """Return the value of a JSON text, if it is the very one that is written as this text, but for white space.
+
+    Nothing can have been dropped or changed then. `UNSET` says nothing about the text: this is only quick.
+    """
+    try:
+        found: JSON = _quick_parser.decode(body)
+        written = _encoder.encode(found)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return UNSET
+    return found if written == body or written == msgspec.json.format(body, indent=-1) else UNSET
 
 
 def _check_depth(body: bytes, depth_max: int) -> None:

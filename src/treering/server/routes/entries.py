@@ -209,7 +209,6 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     if new is not None:
         _add_expectations(options, new)
     before = session.cursor.seq if "command_id" in options else 0  # without an id, nothing can be a repetition
-    call.service.host.core.runtime.append_turns.begin()
     placed = await append_placed(session, tuple(payloads), options)
     ids, seqs = [each.id or "" for each in placed.entries], [each.seq for each in placed.entries]
     headers = dict(REPEATED) if seqs[-1] <= before else {}
