@@ -75,6 +75,11 @@ class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defau
         """The call's arguments, decoded afresh for this caller."""
         return json_object(self.raw_input)
 
+    @property
+    def input_text(self) -> str:
+        """The call's arguments as JSON text, in which U+FFFD stands for what is not UTF-8."""
+        return bytes(self.raw_input).decode(errors="replace")
+
 
 class Thinking(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The payload of a thinking part; `signature` must go back to the provider verbatim."""
@@ -255,7 +260,7 @@ def shown_text(part: Content) -> str:
         case ImagePart():
             return f"[image {part.image.source.media_type}]"
         case ToolUsePart():
-            arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
+            arguments = part.tool_use.input_text
             return f"calls {part.tool_use.name}({'' if arguments == '{}' else arguments})"
         case ToolResultPart():
             result = part.tool_result

@@ -153,7 +153,7 @@ def _part_tokens(part: Content, tokenizer: Tokenizer) -> int:
     if isinstance(part, ThinkingPart):
         return tokenizer.count(part.thinking.content)
     if isinstance(part, ToolUsePart):
-        return tokenizer.count(part.tool_use.name) + tokenizer.count(bytes(part.tool_use.raw_input).decode())
+        return tokenizer.count(part.tool_use.name) + tokenizer.count(part.tool_use.input_text)
     content = part.tool_result.content
     if isinstance(content, str):
         return tokenizer.count(content)

@@ -176,8 +176,8 @@ def _written(message: Message) -> list[Item]:
     for part in message.content:
         match part:
             case ToolUsePart(tool_use=call):
-                arguments = bytes(call.raw_input).decode()
-                items.append({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments})
+                told = {"call_id": call.id, "name": call.name, "arguments": call.input_text}
+                items.append({"type": "function_call", **told})
             case ToolResultPart(tool_result=result):
                 output = result.content if isinstance(result.content, str) else _inputs(result.content)
                 items.append({"type": "function_call_output", "call_id": result.tool_use_id, "output": output})

@@ -64,8 +64,7 @@ def _pieces(content: Sequence[Content], tool_name: str | None, names: dict[str, 
         elif isinstance(part, ToolUsePart):
             names[part.tool_use.id] = part.tool_use.name
             if calls:
-                arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
-                yield f"[Call of {part.tool_use.name}: {_cut(arguments)}]"
+                yield f"[Call of {part.tool_use.name}: {_cut(part.tool_use.input_text)}]"
 
 
 def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:

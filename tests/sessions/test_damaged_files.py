@@ -26,6 +26,7 @@ from treering import (
 from treering.entries import OpaqueEntry
 from treering.errors import CorruptTree, InvalidEntry, SessionExists
 from treering.events.health.lines import examine_file
+from treering.events.providers.responses import items_of
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
 Row: TypeAlias = dict[str, Any]
@@ -271,6 +272,28 @@ async def test_deeply_nested_and_unusual_values_are_kept(tmp_path: Path, dialect
     odd = b'{"type":"bark","id":"c","parentId":"a","parent_id":"a","n":1e999,"s":"\\ud800","s":"twice"}\n'
     case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), deep, odd, row(dialect, "d", "a", "two"))
     await case.check(["one", "two"], path=["a", "d"])
+
+
+@every_dialect
+async def test_a_call_with_arguments_that_are_not_utf8_is_counted_found_and_told(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    part: Row = {"type": "tool_use", "tool_use": {"id": "c", "name": "run", "input": {"where": "a%b"}}}
+    if dialect != "native":
+        part = {"type": "toolCall", "id": "c", "name": "run", "arguments": {"where": "a%b"}}
+    damaged = encoded(row(dialect, "b", "a", message={"role": "assistant", "content": [part]}))
+    case = Case(tmp_path, dialect, row(dialect, "a", None), damaged.replace(b"a%b", b"a\xffb"))
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path)
+        assert await session.total_tokens() > 0
+        assert (await session.context_report()).tokens > 0
+        assert [hit.entry_id async for hit in host.search('"a\ufffdb"')] == ["b"]
+        [item] = items_of((await session.messages())[-1])
+        assert item["arguments"] == '{"where": "a\ufffdb"}'
+        for format_ in ("markdown", "html", "picoclaw"):
+            told = await session.export(format_, tmp_path / format_)
+            assert "a\ufffdb" in told.read_text(encoding="utf-8")
+        assert (await session.hand_over("codex", cwd=tmp_path, dry_run=True)).id is None
 
 
 @pytest.mark.parametrize("dialect", ["pi", "omp"])

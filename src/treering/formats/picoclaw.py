@@ -305,7 +305,7 @@ def _message(source: SimpleMessage) -> Object:
 
 
 def _call(call: ToolUse) -> Object:
-    function: Object = {"name": call.name, "arguments": bytes(call.raw_input).decode()}
+    function: Object = {"name": call.name, "arguments": call.input_text}
     written: Object = {"id": call.id, "type": "function", "function": function}
     if call.signature is not None:
         written["extra_content"] = {"google": {"thought_signature": call.signature}}

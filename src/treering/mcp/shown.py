@@ -143,7 +143,7 @@ def _part_text(part: Content) -> str:
         case ThinkingPart():
             return f"[thinking: {part.thinking.content}]" if part.thinking.content else ""
         case ToolUsePart():
-            return f"[call of {part.tool_use.name}: {bytes(part.tool_use.raw_input).decode(errors='replace')}]"
+            return f"[call of {part.tool_use.name}: {part.tool_use.input_text}]"
         case ToolResultPart():
             mark = "error" if part.tool_result.is_error else "result"
             return f"[{mark}: {part.tool_result.text}]"

@@ -248,7 +248,7 @@ def _base(shown: Content, form: JSON) -> Data:
         case ThinkingPart(thinking=thought):
             return {"content": thought.content, "signature": thought.signature}
         case ToolUsePart(tool_use=call):
-            arguments: JSON = bytes(call.raw_input).decode() if form == "text" else call.input
+            arguments: JSON = call.input_text if form == "text" else call.input
             return {"tool_name": call.name, "args": arguments, "tool_call_id": call.id}
         case ToolResultPart(tool_result=result):
             answered: Data = {"tool_call_id": result.tool_use_id}

@@ -179,8 +179,7 @@ def _written(part: Content) -> Data:
             sealed: Data = {} if thought.signature is None else {"protected_data": thought.signature}
             return {"type": "text_reasoning", "text": thought.content, **sealed, **_BARE}
         case ToolUsePart(tool_use=call):
-            arguments = bytes(call.raw_input).decode()
-            called: Data = {"call_id": call.id, "name": call.name, "arguments": arguments, "hosted": False}
+            called: Data = {"call_id": call.id, "name": call.name, "arguments": call.input_text, "hosted": False}
             return {"type": "function_call", **called, **_BARE}
         case ToolResultPart(tool_result=result):
             words = result_text(result)

@@ -73,15 +73,8 @@ class _Writing:
             event = "user_message" if said.role == "user" else "agent_message"
             yield "event_msg", {"type": event, "message": plain_text(content)}
         for call in said.calls:
-            yield (
-                "response_item",
-                {
-                    "type": "function_call",
-                    "name": call.name,
-                    "arguments": bytes(call.raw_input).decode(),
-                    "call_id": call.id,
-                },
-            )
+            called: Object = {"name": call.name, "arguments": call.input_text, "call_id": call.id}
+            yield "response_item", {"type": "function_call", **called}
 
     def _output(self, said: Said, result: ToolResult) -> JSON:
         if isinstance(result.content, str):

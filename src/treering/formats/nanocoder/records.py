@@ -86,7 +86,7 @@ class Records:
         fields: Object = {"model": source.message.model or ""}
         if source.calls:
             fields["toolCalls"] = [
-                {"id": call.id, "name": call.name, "arguments": bytes(call.raw_input).decode()} for call in source.calls
+                {"id": call.id, "name": call.name, "arguments": call.input_text} for call in source.calls
             ]
             self._calls.update((call.id, (source, call)) for call in source.calls)
         if source.message.stop_reason is not None:

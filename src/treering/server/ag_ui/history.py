@@ -138,7 +138,7 @@ def calls_of(said: Message) -> Iterator[tuple[str, str, str]]:
     """Yield the calls of an answer: the id, the tool, and the arguments as JSON."""
     for part in said.content:
         if isinstance(part, ToolUsePart):
-            yield part.tool_use.id, part.tool_use.name, bytes(part.tool_use.raw_input).decode()
+            yield part.tool_use.id, part.tool_use.name, part.tool_use.input_text
 
 
 def _reasoning(id_: str, said: Message) -> list[Shown]:
