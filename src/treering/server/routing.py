@@ -58,13 +58,14 @@ class Call(Generic[Q_co, B_co]):
         principal: Who asks.
         incoming: The request itself, whose body was read unless the route streams it.
         headers: Its headers, by their names in lower case.
+        key: The caller's id for this request: its Idempotency-Key.
         names: The values of the path's variables.
         query: The query.
         body: The body.
         etag: The tag that the reply will carry, if the handler gave one.
     """
 
-    __slots__ = ("body", "etag", "headers", "incoming", "names", "principal", "query", "service")
+    __slots__ = ("body", "etag", "headers", "incoming", "key", "names", "principal", "query", "service")
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class Call(Generic[Q_co, B_co]):
         self.principal = principal
         self.incoming = incoming
         self.headers = incoming.headers
+        self.key = self.header(b"idempotency-key")
         self.names = names
         self.query = query
         self.body = body
@@ -110,19 +112,13 @@ class Call(Generic[Q_co, B_co]):
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    @property
-    def key(self) -> str | None:
-        """The caller's id for this request: its Idempotency-Key."""
-        return self.header(b"idempotency-key")
-
     def check_key(self) -> None:
         """Refuse an Idempotency-Key that could be lost on the way.
 
         Raises:
             Malformed: It is not 1 to 255 visible ASCII characters.
         """
-        key = self.key
-        if key is not None and not re.match(KEY_PATTERN, key):
+        if self.key is not None and not re.match(KEY_PATTERN, self.key):
             raise Malformed("the Idempotency-Key must be 1 to 255 visible ASCII characters")
 
     def unless_known(self, etag: str) -> None:
