@@ -58,6 +58,18 @@ async def test_unknown_input_is_refused_by_name_and_nothing_is_written(
     assert (await host.load("a")).cursor.seq == 0
 
 
+async def test_a_form_is_told_in_words(client: Client) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    for verb, path, body, told in (
+        ("POST", "/v1/sessions", {"id": "a/b"}, "Expected an id of up to 180 characters, no control characters"),
+        ("POST", "/v1/sessions", {"key": "a\nb"}, "Expected a key of up to 1,024 characters, no control characters"),
+        ("GET", "/v1/sessions/a/entries?after=x", None, "Expected a seq or a cursor - at `$.after`"),
+        ("GET", "/v1/sessions/a/entries?at_least=x", None, "Expected a cursor, as a reply gives it - at `$.at_least`"),
+        ("GET", "/v1/sessions/a/events?since=x", None, "Expected `start`, `end` or a cursor - at `$.since`"),
+    ):
+        assert (await client.ask(verb, path, body, status=400))["detail"].startswith(told)
+
+
 @pytest.mark.feature("S-10")
 async def test_unknown_names_paths_and_media_types_are_refused(client: Client) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "a"})
@@ -172,6 +184,8 @@ async def test_a_principal_may_have_so_many_requests_waiting(tmp_path: Path, ser
             while status == 200:  # until both have begun
                 status = (await client.reply("GET", "/v1/sessions")).status_code
             assert status == 429
+            for probe in ("/healthz", "/readyz"):
+                assert await client.ask("GET", probe) == {"status": "ok"}, "the process lives"
             await (await host.create("a")).append_message("user", "The agents go on")
             for waiting in (one, two):
                 await waiting.send(b"}")

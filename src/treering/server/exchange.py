@@ -202,8 +202,9 @@ class Exchange:
         if service.stopping.is_set() and route.right != "none":
             raise Unavailable("the server stops: repeat the request when it is back")
         caller = principal or NOBODY
-        service.enter(caller, streams=route.streams)
-        self._counted_for = caller
+        if not route.probe:
+            service.enter(caller, streams=route.streams)
+            self._counted_for = caller
         query = _NOTHING if route.page else incoming.query(route.query)
         body = await incoming.body(route.body, converted=not route.handler_converts)
         if route.body is bytes and guard.is_from_host(incoming):

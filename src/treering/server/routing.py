@@ -197,6 +197,7 @@ class Route(Struct, frozen=True, kw_only=True):
         schema: What the JSON schema of its body says beyond its type.
         page: Whether it is a part of the viewer rather than of the interface: it takes any query, runs scripts of its
             own, and is not described.
+        probe: Whether it tells a supervisor if the server lives: it is answered however many requests are running.
     """
 
     verb: str
@@ -220,6 +221,7 @@ class Route(Struct, frozen=True, kw_only=True):
     streams: bool = False
     schema: dict[str, Any] = {}
     page: bool = False
+    probe: bool = False
 
     @property
     def name(self) -> str:

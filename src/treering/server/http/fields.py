@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, get_args
 
-from msgspec import Meta
+from msgspec import Meta, ValidationError
 
 from ...events.errors import InvalidInput
 from ...events.stores.base import Cursor
@@ -50,6 +50,23 @@ Position: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}-(0|[1-9][0-9]{
 
 After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{CURSOR_PATTERN})$")]
 """The cursor, or the seq, after which a page begins."""
+
+
+_WORDS: dict[str, object] = {
+    "an id of up to 180 characters, no control characters or slashes among them": NewId,
+    "a key of up to 1,024 characters, no control characters among them": NewKey,
+    "a cursor, as a reply gives it": CursorText,
+    "`start`, `end` or a cursor": Since,
+    "a seq or a cursor": After,
+}
+
+
+def in_words(error: ValidationError) -> str:
+    """Return what is wrong with a request, with words for its regular expressions."""
+    text = str(error)
+    for words, kind in _WORDS.items():
+        text = text.replace(f"`str` matching regex {get_args(kind)[1].pattern!r}", words)
+    return text
 
 
 def cursor_of(text: str) -> Cursor:

@@ -22,6 +22,7 @@ from ...events.content import text
 from ...events.entries import ENTRY_CLASSES, Entry, OpaqueEntry, Payload
 from ...events.errors import InvalidEntry
 from ...events.json_values import JSON, plain_str
+from .fields import in_words
 from .problems import Malformed
 
 T = TypeVar("T")
@@ -211,7 +212,7 @@ def convert(value: JSON, kind: type[T]) -> T:
         if "got `float`" in str(error):
             with suppress(msgspec.ValidationError):
                 return msgspec.convert(_with_whole_numbers(value), kind)
-        raise Malformed(f"{error}") from error
+        raise Malformed(in_words(error)) from error
 
 
 def _with_whole_numbers(value: JSON) -> JSON:
@@ -246,7 +247,7 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Malformed(f"{str(error).replace('Object contains', 'the query has')}") from error
+        raise Malformed(in_words(error).replace("Object contains", "the query has")) from error
 
 
 @cache

@@ -51,13 +51,13 @@ class Login(Struct, frozen=True, forbid_unknown_fields=True):
     token: str
 
 
-@routes.add("GET", "/healthz", right="none", reply=Health)
+@routes.add("GET", "/healthz", right="none", probe=True, reply=Health)
 async def healthz(call: Call[Nothing, None]) -> Health:
     """Answer while the process lives."""
     return Health("ok")
 
 
-@routes.add("GET", "/readyz", right="none", reply=Health, errors=(503,))
+@routes.add("GET", "/readyz", right="none", probe=True, reply=Health, errors=(503,))
 async def readyz(call: Call[Nothing, None]) -> Health:
     """Answer 200 while sessions can be read and written, and 503 while the server stops or its disk fails."""
     if call.service.stopping.is_set():
