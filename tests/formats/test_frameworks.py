@@ -165,6 +165,21 @@ async def test_nothing_that_a_savers_database_names_is_made(tmp_path: Path) -> N
     assert not (tmp_path / "made").exists()
 
 
+async def test_a_database_that_lacks_a_column_costs_itself(tmp_path: Path) -> None:
+    checkpoint = "checkpoints", ("t", "", "1", None, "json", b'{"channel_values": {"a": [1]}}')
+    database(tmp_path / "saver.db", SAVER.replace(" metadata BLOB,", ""), checkpoint)
+    states = "CREATE TABLE app_states (app_name TEXT, state_json TEXT, update_time REAL);"
+    database(tmp_path / "kit.db", KIT.format("event_data TEXT") + states, ("app_states", ("app", "{}", 1.0)))
+    database(tmp_path / "sdk.db", AGENTS, ("agent_sessions", ("a", "2026-05-01", "2026-05-01")), said(1, "a", "Hi"))
+    async with SessionHost() as host:
+        reports = await host.import_sessions(tmp_path)
+        assert [each.id for each in reports] == ["a"]
+        assert {Path(each.path).name: each.message.split("'")[1] for each in reports.failed} == {
+            "kit.db": "state",
+            "saver.db": "metadata",
+        }
+
+
 async def test_damaged_files_of_strands_cost_themselves(tmp_path: Path) -> None:
     folder = tmp_path / "session_s 1"
     messages = folder / "agents" / "agent_a" / "messages"

@@ -246,10 +246,17 @@ class Database:
         cursor = self._database.connection.execute(query, values)
         names = [column[0] for column in cursor.description]
         for row in cursor:
-            yield dict(zip(names, row, strict=True))
+            yield _Row(zip(names, row, strict=True))
 
     def _failed(self, error: Exception) -> ForeignFormatError:
         return ForeignFormatError(f"the database cannot be read: {error}", where=Where(str(self.path)))
+
+
+class _Row(dict[str, Value]):
+    """A row of a table whose columns were not checked, which may lack some that are asked for."""
+
+    def __missing__(self, column: str) -> Value:
+        raise ForeignFormatError(f"a table of the database lacks the column {column!r}, as no known version does")
 
 
 class DatabaseFormat(Format):
