@@ -6,9 +6,8 @@ that are not UTF-8, and from text that was cut in the middle of a character.
 
 from __future__ import annotations
 
-import json
+import re
 import unicodedata
-from contextlib import suppress
 from typing import TypeVar, cast
 
 import msgspec
@@ -16,6 +15,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 T = TypeVar("T")
+
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 
 LINE_CHARS = 120
 """The length of a one-line preview of what is no message."""
@@ -65,18 +66,13 @@ def _whole_raw(raw: Raw) -> Raw:
     try:
         msgspec.json.decode(data)
     except msgspec.DecodeError:
-        with suppress(ValueError):  # invalid for another reason, which the reader reports
-            return Raw(whole_json(data))
+        return Raw(whole_json(data))
     return raw
 
 
 def whole_json(data: bytes) -> bytes:
-    """Return JSON with every escaped half of a surrogate pair replaced by U+FFFD.
-
-    Raises:
-        ValueError: `data` is not JSON.
-    """
-    return whole_text(json.dumps(json.loads(data), ensure_ascii=False)).encode()
+    """Return JSON with every escaped half of a surrogate pair replaced by U+FFFD, and otherwise unchanged."""
+    return _ESCAPE.sub(lambda found: "\ufffd".encode() if found[1] else found[0], data)
 
 
 PREVIEW_CHARS_MAX = 200

@@ -6,7 +6,6 @@ opens no files; the lines it decodes come without their newline, and those it en
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from io import BytesIO
@@ -20,6 +19,7 @@ from msgspec.structs import FieldInfo, fields, replace
 from ..entries import EPOCH, Batch, Entry, Header, KnownEntry
 from ..errors import InvalidEntry
 from ..json_values import JSON, plain_str, raw_json
+from ..texts import whole_json
 
 
 class Dialect(Protocol):
@@ -235,7 +235,6 @@ as_string: Callable[[bytes | Raw], str] = Decoder(str).decode
 as_int: Callable[[bytes | Raw], int] = Decoder(int).decode
 as_object: Callable[[bytes | Raw], RawFields] = Decoder(dict[str, Raw]).decode
 encode_json = msgspec.json.Encoder(enc_hook=plain_str).encode
-_ESCAPE = re.compile(r"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 
 
 T = TypeVar("T")
@@ -268,7 +267,7 @@ def object_of(line: bytes) -> RawFields | None:
     """
     fields = attempt(as_object, line)
     if fields is None:
-        fields = attempt(as_object, _ESCAPE.sub(_whole_escape, line.decode(errors="replace")).encode())
+        fields = attempt(as_object, whole_json(well_formed(line)))
     return fields
 
 
@@ -277,10 +276,6 @@ def with_key(fields: RawFields, key: str, value: object) -> RawFields:
     if value is None:
         return {name: raw for name, raw in fields.items() if name != key}
     return {**fields, key: Raw(encode_json(value))}
-
-
-def _whole_escape(match: re.Match[str]) -> str:
-    return "\\ufffd" if match.group(2) else match.group()
 
 
 # A mark of a batch counts only in the session that it names. A line of a batch that was never completed is opaque

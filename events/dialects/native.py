@@ -14,7 +14,6 @@ normalizes them first; a line that cannot be normalized becomes an opaque entry.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -40,7 +39,7 @@ from ..entries import (
 )
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
 from ..json_values import JSON, UNDECODABLE
-from ..texts import whole, why_unwritable
+from ..texts import whole, whole_json, why_unwritable
 from .base import Block, check_as_given, encode_json, in_utc, object_of, time_of, well_formed, with_key
 
 Fields: TypeAlias = dict[str, JSON]
@@ -268,9 +267,8 @@ def read_object(line: bytes) -> Fields | None:
 
 
 def _read_with_halves(line: bytes) -> Fields | None:
-    with suppress(ValueError, RecursionError):
-        halves = json.dumps(json.loads(line.decode()), ensure_ascii=False)
-        return _decode_object(halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode())
+    with suppress(*UNDECODABLE):
+        return _decode_object(whole_json(line))
     return None
 
 

@@ -54,6 +54,15 @@ async def test_a_lone_surrogate_in_a_line_does_not_invalidate_the_document(
     assert b'"note"' in await copy.export("native")
 
 
+async def test_a_number_beyond_a_double_is_exported_as_it_was_written(load_odd: LoadOdd, import_there: Carry) -> None:
+    place = {"type": "custom", "id": "a", "parent_id": None, "seq": 1, **BASE}
+    line = json.dumps({**place, "custom": {"custom_type": "x", "data": ["\x1b", 1.5]}})
+    odd = await load_odd(HEADER, line.replace("1.5", "1e999"))
+    copy = await import_there(odd, "json")
+    assert await copy.entries() == await odd.entries()
+    assert b'["\\u001b", 1e999]' in await copy.export("json")
+
+
 @pytest.mark.feature("N-167")
 async def test_a_session_continued_on_another_machine_can_be_imported_back(
     full_session: Session, host: SessionHost, import_there: Carry, tmp_path: Path
