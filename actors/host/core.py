@@ -137,15 +137,15 @@ class HostCore:
         files = self.runtime.files
         return None if files is None else files.path_of(ref)
 
-    async def activated(self, source: Source) -> SessionActor | None:
-        """Return the actor of a session; None if another host owns it, to which commands are sent.
+    async def activated(self, source: Source, *, waits: bool = True) -> SessionActor | None:
+        """Return the actor of a session; None if another host owns it, to which commands are sent; see `activate`.
 
         Raises:
             SessionLocked: Another process or host owns it, and commands are not sent there.
         """
         await self.turn()
         try:
-            return await self.registry.activate(source)
+            return await self.registry.activate(source, waits=waits)
         except SessionLocked:
             if self.elsewhere is None:
                 raise

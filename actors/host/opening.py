@@ -182,6 +182,10 @@ class SessionOpening(SessionLookup):
             SessionLocked: Another process or host owns the session.
             ReadOnly: This process may not write there.
         """
+        return await self._of(key, cwd, waits=True)
+
+    async def _of(self, key: str, cwd: str | os.PathLike[str] | None, *, waits: bool) -> Session:
+        """Return the session of a key; wait for a process that has locked it if asked to."""
         core = self.core
         core.check()
         ref = ref_of_key(key)
@@ -190,7 +194,7 @@ class SessionOpening(SessionLookup):
             await core.recover()
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
             source.create(header, self._dialect)
-            actor = await core.activated(source)
+            actor = await core.activated(source, waits=waits)
             if actor is None:
                 return self._of_key(key, source, await source.ready())
             self.catalog.accessed(ref)
@@ -217,7 +221,7 @@ class SessionOpening(SessionLookup):
             if not await self._store.exists(source.ref):
                 return None
         try:
-            return await self.get_or_create(key)
+            return await self._of(key, None, waits=False)
         except SessionLocked:
             return self._of_key(key, source, await source.ready())
 

@@ -92,8 +92,10 @@ class Registry(Holders):
         """Return a session's actor, activating the session if it is not live; see `activate`."""
         return await self.activate(self.source(ref))
 
-    async def activate(self, holder: Holder) -> SessionActor:
+    async def activate(self, holder: Holder, *, waits: bool = True) -> SessionActor:
         """Return the actor of a log, activating it within the bounds of the host if it is not live.
+
+        It waits for who owns the log, as long as the host or the store says, unless it is told not to.
 
         Raises:
             SessionNotFound: The log does not exist, and there is nothing to create it with.
@@ -109,7 +111,7 @@ class Registry(Holders):
                 continue
             with holder.changing():
                 await self._make_room(coming=1)
-                actor = await holder.open_actor()
+                actor = await holder.open_actor(waits=waits)
                 self.runtime.counters.activated += 1
                 await self._make_room(coming=0)  # others may have been activated at the same time
             return actor

@@ -104,6 +104,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         batch_max: Commands that are written in one call.
         live_max: Sessions that are kept active; beyond that, the least recently used idle ones are passivated.
         idle_after_s: Seconds without a command after which a session is passivated.
+        locked_wait_s: Seconds for which a session is waited for that another process has locked.
         feed_events_max: Events that a feed keeps for slow subscribers before they read from the log.
         feed_bytes_max: Bytes of lines that a feed keeps.
         cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions; those of a context that is
@@ -118,6 +119,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     batch_max: int = 1024
     live_max: int = 10_000
     idle_after_s: float = 60.0
+    locked_wait_s: float = 0
     feed_events_max: int = 1024
     feed_bytes_max: int = 8 * 1024 * 1024
     cache_bytes_max: int = 64 * 1024 * 1024
@@ -133,7 +135,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         check_bounds(self, dict.fromkeys(self.__struct_fields__, 1) | _LEAST)
 
 
-_LEAST = {"idle_after_s": 1e-6, "cache_bytes_max": 0, "snapshot_after_lines": 0, "inline_for_s": 0}
+_LEAST = {"idle_after_s": 1e-6, "locked_wait_s": 0, "cache_bytes_max": 0, "snapshot_after_lines": 0, "inline_for_s": 0}
 """The minimum of a bound where that is not 1."""
 
 

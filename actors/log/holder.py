@@ -86,7 +86,7 @@ class Holders:
         self.drained_to: Callable[[], Awaitable[SessionLocked]] | None = None
         self.thread = get_ident()
 
-    async def activate(self, holder: Holder) -> SessionActor:
+    async def activate(self, holder: Holder, *, waits: bool = True) -> SessionActor:
         """Return the actor of a log, activating it within the bounds of the host if it is not live."""
         raise NotImplementedError
 
@@ -232,14 +232,14 @@ class Holder:
         """Whether others have to wait."""
         return self._changed is not None
 
-    async def open_actor(self) -> SessionActor:
+    async def open_actor(self, *, waits: bool = True) -> SessionActor:
         """Own the log, and return its actor; it must be changing.
 
         Raises:
             SessionNotFound: The log does not exist, and there is nothing to create it with.
             SessionLocked: Another process or host owns the session.
         """
-        lease = await self._acquire(waits=not self.holders.sends)
+        lease = await self._acquire(waits=waits and not self.holders.sends)
         try:
             self.actor = SessionActor(self.holders.runtime, await self._own(lease))
         except BaseException:
@@ -251,12 +251,12 @@ class Holder:
         return self.actor
 
     async def _acquire(self, *, waits: bool) -> Lease:
-        """Acquire the log, unless this host is to take no more; wait for a silent owner if asked to."""
+        """Acquire the log, unless this host is to take no more; wait for its owner if asked to."""
         if self.holders.drained_to is not None:
             raise await self.holders.drained_to()
         runtime = self.holders.runtime
-        wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
-        return await acquired(runtime.store, self.ref, runtime.owner, wait_s)
+        wait_s = max(runtime.limits.locked_wait_s, 0 if runtime.leases is None else runtime.leases.wait_s)
+        return await acquired(runtime.store, self.ref, runtime.owner, wait_s if waits else 0)
 
     async def _own(self, lease: Lease) -> OwnedLog:
         """Take up the log of a lease where the follower left it, or from the beginning."""

@@ -145,7 +145,7 @@ class Source(Holder):
     async def _activated(self) -> bool:
         """Activate the session, and return whether that was done; not if another process is about to write it."""
         try:
-            await self.holders.activate(self)
+            await self.holders.activate(self, waits=False)
         except SessionLocked:
             return False
         return True

@@ -1,4 +1,4 @@
-"""Owning a log whose owner may be dead: it is waited for, as long as its lease may last and it does not show life."""
+"""Owning a log that is locked, or whose owner may be dead: as long as its lease may last and it does not show life."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import anyio
 from ..errors import SessionLocked
 from .base import Lease, Ref, Store
 
-LOOK_AGAIN_S = 1.0
-"""The longest pause in seconds between two tries to acquire a log whose owner may be dead."""
+LOOK_AGAIN_S, LOCKED_S = 1.0, 0.05
+"""The pauses in seconds between two tries to acquire a log: the longest if its owner may be dead; if it is locked."""
 
 _RENEWED_S = 0.2
 """By how many seconds the end of a lease has to move at least to count as renewed: clocks are not exact."""
 
 
 async def acquired(store: Store, ref: Ref, owner: str, wait_s: float = 0) -> Lease:
-    """Acquire a log, waiting for an owner that does not answer.
+    """Acquire a log, waiting for an owner that does not answer, or for the holder of a lock.
 
     Args:
         store: The store.
         ref: The name of the log.
         owner: Who acquires it.
-        wait_s: For how many seconds to wait, as the store says (`Leases.wait_s`).
+        wait_s: For how many seconds to wait, as the store (`Leases.wait_s`) or the host (`Limits.locked_wait_s`) says.
 
     Raises:
-        SessionLocked: Another process or host owns it, and answers, or holds it for longer than that.
+        SessionLocked: Another process or host owns it, and renews its lease, or holds it for longer than that.
     """
     until, ends_at = anyio.current_time() + wait_s, math.inf
     while True:
@@ -35,7 +35,10 @@ async def acquired(store: Store, ref: Ref, owner: str, wait_s: float = 0) -> Lea
         if not isinstance(lease, SessionLocked):
             return lease
         now = anyio.current_time()  # the lease ends between `asked` and `now` after the seconds that are left of it
-        if lease.left_s is None or now >= until or asked + lease.left_s > ends_at + _RENEWED_S:
+        if now >= until or (lease.left_s is not None and asked + lease.left_s > ends_at + _RENEWED_S):
             raise lease  # in the last case, its owner has renewed it meanwhile, and so is alive
-        ends_at = min(ends_at, now + lease.left_s)
-        await anyio.sleep(min(LOOK_AGAIN_S, max(lease.left_s, 0) + _RENEWED_S / 4, until - now))
+        pause = LOCKED_S
+        if lease.left_s is not None:
+            ends_at = min(ends_at, now + lease.left_s)
+            pause = min(LOOK_AGAIN_S, max(lease.left_s, 0) + _RENEWED_S / 4)
+        await anyio.sleep(min(pause, until - now))

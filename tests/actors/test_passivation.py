@@ -15,6 +15,7 @@ from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
 from treering import Limits, Session, SessionHost, SessionLocked
+from treering.entries import CustomEntry
 from treering.events.stores.base import Lease
 from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk, MemoryDisk
@@ -162,6 +163,30 @@ async def test_another_host_can_use_a_passivated_session() -> None:
         assert len(session.path()) == 2
         await session.append_custom_entry("note", 3)
         assert len(session.path()) == 3
+
+
+async def test_a_command_waits_for_a_session_that_another_process_has_locked() -> None:
+    disk = MemoryDisk()
+    patient, hasty = Limits(locked_wait_s=3600), Limits(locked_wait_s=0.01)
+    async with (
+        SessionHost("/sessions", disk=disk, offload=run_inline) as host,
+        SessionHost("/sessions", disk=disk, offload=run_inline, limits=patient) as other,
+        SessionHost("/sessions", disk=disk, offload=run_inline, limits=hasty) as third,
+        anyio.create_task_group() as tasks,
+    ):
+        session = await host.get_or_create("shared")
+        await session.append_custom_entry("note", 1)
+        waiting, refused = await other.find_by_key("shared"), await third.find_by_key("shared")  # at once
+        assert waiting is not None
+        assert refused is not None
+        with pytest.raises(SessionLocked):
+            await refused.append_custom_entry("note", 2)
+        tasks.start_soon(waiting.append_custom_entry, "note", 2)
+        await anyio.wait_all_tasks_blocked()
+        await session.append_custom_entry("note", 3)
+        await session.passivate()
+        await waiting.append_custom_entry("note", 4)
+        assert [each.custom.data for each in await waiting.entries() if isinstance(each, CustomEntry)] == [1, 3, 2, 4]
 
 
 # -- the leaf

@@ -278,6 +278,21 @@ async def test_the_end_of_a_long_session_is_read_without_its_beginning(root: str
         assert whole == session
 
 
+@pytest.mark.feature("A-13")
+async def test_processes_change_the_state_of_one_app_by_turns(root: str) -> None:
+    async with SessionHost(root) as host, SessionHost(root) as other:
+        services = [TreeringSessionService(host), TreeringSessionService(other)]
+        for at, service in enumerate(services):
+            await service.create_session(**NAMES, session_id=f"s{at}", state={"app:count": at})
+        for at, service in enumerate(services):
+            session = await service.get_session(**NAMES, session_id=f"s{at}")
+            assert session is not None
+            assert session.state == {"app:count": 1 + 9 * at}
+            await service.append_event(
+                session, Event(author="user", actions=EventActions(state_delta={"app:count": 10}))
+            )
+
+
 # -- runners
 
 

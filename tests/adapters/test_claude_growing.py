@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("claude_agent_sdk", reason="the Claude Agent SDK is not installed: pip install -e '.[frameworks]'")
 
-from treering import SessionHost
+from treering import Limits, SessionHost
 from treering.adapters.claude_agent_sdk import TreeringSessionStore
 
 KEY: Any = {"project_key": "-work", "session_id": "s"}
@@ -76,7 +76,8 @@ async def appended(store: TreeringSessionStore, number: int) -> list[int]:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_append_to_a_long_transcript_calls_as_few_functions_as_one_to_a_short_one() -> None:
-    async with SessionHost() as host:
+    never = Limits(inline_for_s=3600)  # on a busy machine it would be another task's turn now and then
+    async with SessionHost(limits=never) as host:
         store = TreeringSessionStore(host)
         early = [await appended(store, number) for number in range(8)][4:]
         await store.append(KEY, cast("Any", [line for number in range(8, 200) for line in turn(number)]))

@@ -15,8 +15,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
+import anyio.to_thread
+
 from ..actors.host.host import SessionHost
 from ..actors.host.names import absolute, checked_path
+from ..actors.host.runtime import Limits
 from ..actors.sync.host import SyncHost
 from ..events.errors import InvalidInput, WrongThread
 
@@ -27,6 +30,9 @@ HostOrRoot: TypeAlias = SessionHost | SyncHost | str | os.PathLike[str]
 
 Work: TypeAlias = Callable[[SessionHost], Awaitable[T]]
 """Something to do with a host, on its event loop."""
+
+OF_ROOTS = Limits(idle_after_s=2.0, locked_wait_s=10.0)
+"""The bounds of the hosts of roots: several processes use one, and whose turn it is gets a session soon."""
 
 _shared: dict[str, SyncHost] = {}
 _opening = threading.Lock()
@@ -62,7 +68,9 @@ class Hosting:
             WrongThread: The program opened the host in another event loop.
             HostClosed: The host is closed.
         """
-        host = self.opened()
+        host = self._host if self._host is not None else _shared.get(self._root)
+        if host is None:
+            host = await anyio.to_thread.run_sync(self.opened)
         if isinstance(host, SyncHost):
             return await asyncio.wrap_future(host.bridge.post(lambda: work(host.twin)))
         self._loop = asyncio.get_running_loop()
@@ -148,14 +156,10 @@ def _host_of(root: str) -> SyncHost:
     with _opening:
         host = _shared.get(root)
         if host is None:
-            host = _shared[root] = (
-                SyncHost(host=_remote(root)) if root.startswith(("http:", "https:")) else SyncHost(root)
-            )
-            try:
-                host.__enter__()
-            except BaseException:
-                del _shared[root]
-                raise
+            is_server = root.startswith(("http:", "https:"))
+            host = SyncHost(host=_remote(root)) if is_server else SyncHost(root, limits=OF_ROOTS)
+            host.__enter__()
+            _shared[root] = host  # whoever finds it there finds it open
         return host
 
 

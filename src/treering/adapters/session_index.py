@@ -5,19 +5,34 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, Unpack
 
 import anyio
 
+from ..actors.commands import AppendOptions
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
-from ..events.entries import Custom, CustomEntry, Entry
+from ..events.entries import Custom, CustomEntry, Entry, Payload
 from ..events.errors import SessionNotFound
 
 I = TypeVar("I", bound="SessionIndex")  # an index
 
 INDEXES_KEPT_MAX = 1000
 """How many sessions an adapter keeps the index of; others are read anew when they are used again."""
+
+
+async def append_and_let_go(session: Session, payload: Payload, **options: Unpack[AppendOptions]) -> str:
+    """Append to a session that other processes write to at the same time, and hold it no longer than that."""
+    try:
+        return await session.append(payload, **options)
+    finally:
+        await let_go(session)
+
+
+async def let_go(session: Session) -> None:
+    """Unlock a session for other processes."""
+    if session.file_path is not None:  # elsewhere nothing is locked
+        await session.passivate()
 
 
 class SessionIndex(ABC):
@@ -94,10 +109,12 @@ class SessionIndexes(Generic[I]):
 
     Args:
         make: Makes the index of a session.
+        shared: Whether other processes write to the sessions at the same time, so that reading leaves none locked.
     """
 
-    def __init__(self, make: Callable[[Session], I]) -> None:
+    def __init__(self, make: Callable[[Session], I], *, shared: bool = False) -> None:
         self._make = make
+        self._shared = shared
         self._host: SessionHost | None = None
         self._kept: OrderedDict[str, I] = OrderedDict()
 
@@ -114,7 +131,10 @@ class SessionIndexes(Generic[I]):
         index = await self._known(host, key)
         if index is not None:
             return await self._caught_up(key, index)
-        session = await (host.get_or_create(key) if create is None else create())
+        if create is not None:
+            session = await create()
+        else:  # one that is there is read first, which waits for nobody
+            session = await host.find_by_key(key) or await host.get_or_create(key)
         return await self._refreshed(key, self._keep(key, session))
 
     def forget(self, key: str) -> None:
@@ -147,6 +167,8 @@ class SessionIndexes(Generic[I]):
         return index
 
     async def _refreshed(self, key: str, index: I) -> I:
+        if self._shared:
+            await let_go(index.session)
         async with index.lock:
             await index.refresh()
         return index

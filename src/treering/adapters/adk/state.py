@@ -22,6 +22,7 @@ from ...events.errors import CommandConflict
 from ...events.json_values import JSON, raw_object
 from ...formats.adk.events import Event, Kept, event_of, kept_of
 from ...formats.adk.names import APP, BEGUN, CHANGE, TEMPORARY, USER, Scope
+from ..session_index import append_and_let_go, let_go
 
 State: TypeAlias = dict[str, Any]
 """JSON values by name; msgspec, which reads them, knows no type that contains itself."""
@@ -189,7 +190,10 @@ async def known_of(session: Session) -> Known:
 async def values_of(host: SessionHost, scope: Scope) -> State:
     """Return the values of a scope."""
     session = await host.find_by_key(scope.key)
-    return {} if session is None else deepcopy((await session.view(SCOPE)).state)
+    if session is None:
+        return {}
+    await let_go(session)
+    return deepcopy((await session.view(SCOPE)).state)
 
 
 async def write(host: SessionHost, scope: Scope, command_id: str, values: State, at: datetime | None = None) -> None:
@@ -207,4 +211,4 @@ async def write(host: SessionHost, scope: Scope, command_id: str, values: State,
         await session.append_session_info(scope.title)
     change: dict[str, Any] = {"values": values} if at is None else {"values": values, "at": at.isoformat()}
     with suppress(CommandConflict):  # it was written already, as one that is late or as one that is not
-        await session.append(Custom(CHANGE, raw_object(change, "the state")), command_id=command_id)
+        await append_and_let_go(session, Custom(CHANGE, raw_object(change, "the state")), command_id=command_id)

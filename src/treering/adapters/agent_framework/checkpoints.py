@@ -15,7 +15,7 @@ from ...events.entries import Custom, CustomEntry
 from ...events.errors import EntryNotFound
 from ...events.json_values import raw_object
 from ..hosting import Hosting, HostOrRoot
-from ..session_index import CustomIndex, SessionIndexes
+from ..session_index import CustomIndex, SessionIndexes, append_and_let_go
 from ..versions import AGENT_FRAMEWORK
 
 try:
@@ -49,7 +49,7 @@ class TreeringCheckpointStorage:
     def __init__(self, host: HostOrRoot, *, allowed_checkpoint_types: Iterable[str] = ()) -> None:
         self._hosting = Hosting(host)
         self._allowed = frozenset(allowed_checkpoint_types)
-        self._workflows = SessionIndexes(_Workflow)
+        self._workflows = SessionIndexes(_Workflow, shared=True)
         self._keys: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -189,7 +189,7 @@ class _Workflow(CustomIndex):
 
     async def append(self, payload: Custom, below: str | None) -> None:
         """Append an entry below another one, or as a root."""
-        self._note(await self.session.append(payload, below=below), payload)
+        self._note(await append_and_let_go(self.session, payload, below=below), payload)
 
     async def data(self, checkpoint_id: str) -> Any:  # noqa: ANN401  # of whatever a workflow keeps
         """Return what is stored of a checkpoint.

@@ -62,14 +62,15 @@ class TreeringSession:
             limit: Return only so many of the last ones; None for what the session's settings say.
 
         Raises:
-            TreeringError: The session cannot be read; see `SessionHost.get_or_create`.
+            TreeringError: The session cannot be read; see `SessionHost.find_by_key`.
         """
         most = self._most(limit)
 
-        async def read(session: Session) -> list[TResponseInputItem]:
-            return latest((await session.context()).messages, most)
+        async def read(host: SessionHost) -> list[TResponseInputItem]:
+            session = await host.find_by_key(self.session_id)
+            return [] if session is None else latest((await session.context()).messages, most)
 
-        return await self._with_session(read)
+        return await self._hosting.run(read)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items, all of them or none.

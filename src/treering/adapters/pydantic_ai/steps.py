@@ -23,7 +23,7 @@ from ...actors.session.session import Session
 from ...events.entries import Custom, CustomEntry
 from ...events.json_values import json_object, raw_object
 from ..hosting import Hosting, HostOrRoot
-from ..session_index import CustomIndex, SessionIndexes
+from ..session_index import CustomIndex, SessionIndexes, append_and_let_go
 from ..versions import PYDANTIC_AI_HARNESS
 from .histories import dumped, history_of, save_to, validated
 from .messages import Data
@@ -62,7 +62,7 @@ class TreeringStepStore:
 
     def __init__(self, host: HostOrRoot) -> None:
         self._hosting = Hosting(host)
-        self._runs = SessionIndexes(_Runs)
+        self._runs = SessionIndexes(_Runs, shared=True)
         self._conversations = SessionIndexes(_Conversation)
 
     def __repr__(self) -> str:
@@ -213,7 +213,7 @@ class TreeringStepStore:
             known = runs.keys.get(run_id)
             if known is None or record is not None:
                 data: Data = {"run_id": run_id, "key": known or key, "record": record}
-                await runs.session.append(Custom(RUN, raw_object(data, "a run")))
+                await append_and_let_go(runs.session, Custom(RUN, raw_object(data, "a run")))
             return known or key
 
     async def _of(self, host: SessionHost, run_id: str) -> _Conversation | None:
