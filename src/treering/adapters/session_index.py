@@ -49,7 +49,7 @@ class SessionIndex(ABC):
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.lock = anyio.Lock()
+        self.lock = anyio.Lock(fast_acquire=True)
         self.read_to = 0
         self._generation: str | None = None
 

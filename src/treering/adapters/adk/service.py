@@ -196,7 +196,7 @@ class TreeringSessionService(BaseSessionService):
 
     async def _append(self, host: SessionHost, session: Session, event: Event, data: EventData) -> Event:
         name = Name(session.app_name, session.user_id, session.id.strip())
-        async with self._locks.setdefault(name.key, anyio.Lock()):
+        async with self._locks.setdefault(name.key, anyio.Lock(fast_acquire=True)):
             own = await host.find_by_key(name.key)
             if own is None:
                 raise _missing(session)

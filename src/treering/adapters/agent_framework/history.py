@@ -80,11 +80,7 @@ class TreeringHistoryProvider(HistoryProvider):
         return f"TreeringHistoryProvider({self._hosting!r})"
 
     async def get_messages(
-        self,
-        session_id: str | None,
-        *,
-        state: dict[str, Any] | None = None,
-        **kwargs: Any,  # noqa: ANN401  # of the framework, for other providers
+        self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: object
     ) -> list[Message]:
         """Return the messages that the context shows, oldest first.
 
@@ -110,7 +106,7 @@ class TreeringHistoryProvider(HistoryProvider):
         messages: Sequence[Message],
         *,
         state: dict[str, Any] | None = None,
-        **kwargs: Any,  # noqa: ANN401  # of the framework, for other providers
+        **kwargs: object,
     ) -> None:
         """Append those of some messages that are not there, all of them or none.
 

@@ -55,7 +55,7 @@ class TreeringAdvancedSession(TreeringSession):
     ) -> None:
         super().__init__(session_id, host, session_settings=session_settings)
         self._indexes = SessionIndexes(Branches)
-        self._order = anyio.Lock()
+        self._order = anyio.Lock(fast_acquire=True)
         self._current = MAIN, 0  # the branch, and how often the session had been cleared
 
     @property

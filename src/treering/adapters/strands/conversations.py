@@ -101,16 +101,25 @@ class Conversation(SessionIndex):
                 found[entry.id] = record if isinstance(record, dict) else {}
         return [found[each] for each in now]
 
+    def note(self, entry_id: str, parent_id: str | None, number: int) -> None:
+        """Take a message of the framework that was just appended."""
+        place = self._places.get(parent_id, Place())
+        self._places[entry_id] = self._take(place, entry_id, self.read_to + 1, number, is_own=True)
+        self.skip(1)
+
+    def _take(self, place: Place, entry_id: str, seq: int, number: int, *, is_own: bool) -> Place:
+        if is_own:
+            self._own.add(entry_id)
+        self.numbers[entry_id], self.seqs[entry_id] = number, seq
+        return place._replace(number=max(place.number, number))
+
     def _see(self, entry: Entry) -> None:
         place = self._places.get(entry.parent_id, Place())
         if isinstance(entry, MessageEntry):
             number = number_of(entry.message)
-            if number is not None:
-                self._own.add(entry.id)
             if number is not None or is_shown(entry.message):
-                self.numbers[entry.id] = place.number + 1 if number is None else number
-                self.seqs[entry.id] = entry.seq
-                place = place._replace(number=max(place.number, self.numbers[entry.id]))
+                at = place.number + 1 if number is None else number
+                place = self._take(place, entry.id, entry.seq, at, is_own=number is not None)
         elif isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
             if entry.custom.custom_type == AGENT:
                 place = place._replace(agent_entry_id=entry.id)

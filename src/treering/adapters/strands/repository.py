@@ -70,7 +70,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # -- sessions
 
-    def create_session(self, session: Session, **kwargs: Any) -> Session:  # noqa: ANN401  # for other repositories
+    def create_session(self, session: Session, **kwargs: object) -> Session:
         """Create a session, and return it.
 
         Raises:
@@ -90,7 +90,7 @@ class TreeringSessionRepository(SessionRepository):
         self._tell(session_id, create)
         return session
 
-    def read_session(self, session_id: str, **kwargs: Any) -> Session | None:  # noqa: ANN401
+    def read_session(self, session_id: str, **kwargs: object) -> Session | None:
         """Return a session; None if there is none."""
 
         async def read(host: SessionHost) -> Data | None:
@@ -100,7 +100,7 @@ class TreeringSessionRepository(SessionRepository):
         data = self._ask(session_id, read)
         return None if data is None else Session.from_dict(data)
 
-    def delete_session(self, session_id: str, **kwargs: Any) -> None:  # noqa: ANN401
+    def delete_session(self, session_id: str, **kwargs: object) -> None:
         """Delete a session with the conversations of its agents.
 
         Raises:
@@ -120,7 +120,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # -- agents
 
-    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:  # noqa: ANN401
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: object) -> None:
         """Create an agent in a session.
 
         Raises:
@@ -140,7 +140,7 @@ class TreeringSessionRepository(SessionRepository):
 
         self._tell(session_id, create)
 
-    def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:  # noqa: ANN401
+    def read_agent(self, session_id: str, agent_id: str, **kwargs: object) -> SessionAgent | None:
         """Return an agent as it was at the leaf of its conversation; None if there is none."""
 
         async def read(host: SessionHost) -> Data | None:
@@ -150,7 +150,7 @@ class TreeringSessionRepository(SessionRepository):
         data = self._ask(session_id, read)
         return None if data is None else SessionAgent.from_dict(data)
 
-    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:  # noqa: ANN401
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: object) -> None:
         """Store what changed of an agent, which stays as old as it was.
 
         Raises:
@@ -172,13 +172,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # -- messages
 
-    def create_message(
-        self,
-        session_id: str,
-        agent_id: str,
-        session_message: SessionMessage,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> None:
+    def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: object) -> None:
         """Append a message to the conversation of an agent; one that is there as it is, is not appended again.
 
         Raises:
@@ -194,8 +188,8 @@ class TreeringSessionRepository(SessionRepository):
             conversation = await self._talking(host, session_id, agent_id)
             session = conversation.session
             async with conversation.lock:
+                await conversation.catch_up()
                 while True:
-                    await conversation.refresh()
                     leaf = session.leaf_id
                     there = conversation.written(number)
                     if there is not None and await conversation.record(there) == record:
@@ -203,20 +197,16 @@ class TreeringSessionRepository(SessionRepository):
                     if there is not None:
                         raise SessionException(f"message {number} of agent {agent_id!r} already exists")
                     try:
-                        await session.append(message, expected_leaf=leaf)
+                        entry_id = await session.append(message, expected_leaf=leaf)
                     except LeafMoved:  # something else was appended, perhaps the same message
+                        await conversation.refresh()
                         continue
+                    conversation.note(entry_id, leaf, number)
                     return
 
         self._tell(session_id, create)
 
-    def read_message(
-        self,
-        session_id: str,
-        agent_id: str,
-        message_id: int,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> SessionMessage | None:
+    def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: object) -> SessionMessage | None:
         """Return a message of an agent's conversation; None if there is none with this number."""
         number = _checked(message_id)
 
@@ -228,13 +218,7 @@ class TreeringSessionRepository(SessionRepository):
         data = self._ask(session_id, read)
         return None if data is None else SessionMessage.from_dict(data)
 
-    def update_message(
-        self,
-        session_id: str,
-        agent_id: str,
-        session_message: SessionMessage,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> None:
+    def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: object) -> None:
         """Store a message as it is now, such as a redacted one; contexts show that, and the log keeps what it was.
 
         Raises:
@@ -263,12 +247,7 @@ class TreeringSessionRepository(SessionRepository):
         self._tell(session_id, update)
 
     def list_messages(
-        self,
-        session_id: str,
-        agent_id: str,
-        limit: int | None = None,
-        offset: int = 0,
-        **kwargs: Any,  # noqa: ANN401
+        self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: object
     ) -> list[SessionMessage]:
         """Return messages on the way to the leaf of an agent's conversation, oldest first; those of others, too.
 
@@ -292,7 +271,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # -- several agents together
 
-    def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ANN401
+    def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: object) -> None:
         """Store the state of several agents that work together.
 
         Raises:
@@ -302,12 +281,7 @@ class TreeringSessionRepository(SessionRepository):
         """
         self._put_multi_agent(session_id, multi_agent, is_new=True)
 
-    def read_multi_agent(
-        self,
-        session_id: str,
-        multi_agent_id: str,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> dict[str, Any] | None:
+    def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: object) -> dict[str, Any] | None:
         """Return the state of several agents that work together; None if there is none."""
 
         async def read(host: SessionHost) -> Data | None:
@@ -319,7 +293,7 @@ class TreeringSessionRepository(SessionRepository):
         state: dict[str, Any] | None = None if data is None else data["state"]  # type: ignore[assignment]  # an object
         return state
 
-    def update_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ANN401
+    def update_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: object) -> None:
         """Store what changed of the state of several agents that work together.
 
         Raises:
