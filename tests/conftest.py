@@ -53,6 +53,8 @@ import bench  # noqa: F401
 
 sys.path.pop(0)
 
+gc.disable()  # what is imported and collected is no garbage; `pytest_collection_finish` enables it
+
 TESTS = Path(__file__).resolve().parent
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -104,6 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     gc.freeze()  # thousands of collected tests, which each full collection of garbage would look through
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

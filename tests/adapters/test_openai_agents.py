@@ -305,7 +305,7 @@ asyncio.run(main(sys.argv[1], 400))
 
 
 @pytest.mark.feature("A-5")
-@pytest.mark.parametrize("descriptors", [1024, 256])
+@pytest.mark.parametrize("descriptors", [256, pytest.param(1024, marks=pytest.mark.soak)])
 def test_four_hundred_sessions_with_few_descriptors(root: str, descriptors: int) -> None:
     subprocess.run([sys.executable, "-c", MANY, root, str(descriptors)], check=True, timeout=60)
     sessions = [TreeringSession(f"user:{number}", root) for number in range(400)]

@@ -24,7 +24,7 @@ KEPT = {"native", "pi", "omp"}
 
 CUTS = 4
 FLIPS = 4
-SHORT = 4
+SHORT = 8
 """One of so many damaged copies of a sample is imported by `make test`, and each by `make soak`."""
 SIZE_MAX = 48 * 1024
 """Longer files are first truncated to this size: their many lines are alike."""
