@@ -22,10 +22,9 @@ from treering import (
     Tool,
     Usage,
     message,
-    plain_text,
     tool_use,
 )
-from treering.agents import MessageEnd, ModelEvent, ModelRequest, Suspend, ToolExecutionEnd, ToolOutput, TurnEnd
+from treering.agents import MessageEnd, ModelEvent, ModelRequest, ToolExecutionEnd, ToolOutput, TurnEnd
 from treering.entries import ContentLike, ToolExecutionEntry
 from treering.errors import AnswerCutOff
 from treering.projections import UsageProjection
@@ -34,7 +33,7 @@ from treering.projections.tokens import ByteEstimator
 from treering.subscriptions import TextPiece, Transient
 from treering.testing.models import Broken, ScriptedModel, Step, answer
 
-from .lines import as_lines, at_once, giving
+from .lines import as_lines, at_once
 
 
 class RecordingModel(ScriptedModel):
@@ -265,35 +264,3 @@ async def test_a_log_cut_in_a_saved_turn_shows_the_whole_turn_or_none_of_it(
             assert as_lines(await torn.messages()) == expected
             await torn.append_message("user", "after")
             assert as_lines(await torn.messages()) == [*expected, "user: after"]
-
-
-async def test_each_operation_of_an_agent_only_appends_to_the_file(session: Session, add: Tool) -> None:
-    def step(request: ModelRequest) -> Step:
-        if "You write the summary" in plain_text(request.messages[0].content):
-            return "In short."
-        last_input = plain_text(request.messages[-1].content)
-        if last_input == "wait":
-            return answer(tool_use("w", "wait"))
-        if last_input == "break" and len(model.requests) % 2:
-            return Broken("I was", AnswerCutOff("cut"))
-        return answer(tool_use("a", "add", {"a": 1})) if last_input == "add" else "y" * 400
-
-    model = ScriptedModel(step, context_window=1500)
-    tools, options = [add, giving("wait", Suspend("for you"))], AgentOptions(sleep=at_once)
-    agent = AgentSession(model, session=session, tools=tools, options=options)
-    grown, more = b"", "more " * 100
-    for step_input in ("add", "break", "wait", None, more, "retry", more, "break", more, "add"):
-        if step_input is None:
-            await agent.resume({"w": "here"})
-        elif step_input == "retry":
-            await agent.retry()
-        else:
-            await agent.respond(step_input)
-        content = log_bytes(session)
-        assert content.startswith(grown)
-        assert len(content) > len(grown)
-        grown = content
-    await agent.switch(session.path()[0])
-    assert log_bytes(session).startswith(grown)
-    kinds = {each.type for each in await session.entries()}
-    assert {"message", "tool_execution", "custom", "compaction", "branch_summary"} <= kinds

@@ -91,7 +91,7 @@ async def test_a_summary_that_is_not_shorter_is_refused_and_one_that_does_not_fi
     assert len(summarizer.requests) == 1
 
 
-@pytest.mark.feature("N-91", "N-107")
+@pytest.mark.feature("N-18", "N-91", "N-107", "N-156", "N-157", "N-158", "N-159")
 async def test_the_summary_of_a_range_is_requested_once_per_summarizer_and_content(
     session: Session, host: SessionHost
 ) -> None:
@@ -99,8 +99,13 @@ async def test_the_summary_of_a_range_is_requested_once_per_summarizer_and_conte
     summarizer = ScriptedSummarizer()
     first = await session.summary_for_range(ids[0], ids[5], 200, summarizer)
     assert (first.content, first.start_id, first.end_id, first.message_count) == ("They talked.", ids[0], ids[5], 6)
+    assert (first.start_seq, first.end_seq, first.tokens) == (1, 6, ByteEstimator().count(first.content))
+    assert first.summarizer.endswith(".ScriptedSummarizer")
+    entry = await session.entry(first.id)
+    assert entry is not None
+    assert (entry.type, entry.timestamp) == ("custom", first.created)
     assert summarizer.requests[0].max_tokens == 300
-    assert first.compression_ratio == first.tokens / first.original_tokens < 1
+    assert 0 < first.compression_ratio == first.tokens / first.original_tokens < 1
     await session.passivate()
     session = await host.load("main")
     assert await session.summary_for_range(ids[0], ids[5], 200, summarizer) == first

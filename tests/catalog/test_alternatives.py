@@ -82,20 +82,6 @@ async def test_a_checkpoint_can_refer_to_an_entry_and_the_session_to_the_checkpo
         assert [message.role for message in await resumed.messages()] == ["user"]
 
 
-@pytest.mark.feature("N-166")
-async def test_a_session_can_be_forked_and_branched_at_any_entry(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session = await create_session(host, "s")
-        middle = await session.append_message("assistant", "One")
-        await session.append_message("user", "Two")
-        branch = await session.create_branched_session(middle)
-        assert [message.role for message in await branch.messages()] == ["user", "assistant"]
-        assert (branch.header.parent_session, session.message_count) == ("s", 3)
-        await session.branch(middle)
-        await session.append_message("user", "Or three")
-        assert len(session.children(middle)) == 2
-
-
 @pytest.mark.feature("N-168")
 async def test_each_compaction_uses_the_summarizer_of_its_call(root: Path) -> None:
     requested: list[str] = []
@@ -115,39 +101,3 @@ async def test_each_compaction_uses_the_summarizer_of_its_call(root: Path) -> No
             report = await session.compact(by(name), keep_tokens=1)
             assert report.summary == f"By {name}."
     assert requested == ["the small model", "the large model"]
-
-
-@pytest.mark.feature("N-18", "N-156", "N-157", "N-158", "N-159")
-async def test_a_stored_summary_names_its_range_and_is_requested_once(root: Path) -> None:
-    calls: list[SummaryRequest] = []
-
-    class Model:
-        summarizer_id = "ollama/qwen3:8b"
-
-        async def __call__(self, request: SummaryRequest) -> str:
-            calls.append(request)
-            return "They talked."
-
-    async with SessionHost(root) as host:
-        session = await create_session(host, "s", "word " * 50)
-        first = session.leaf_id
-        edited = await session.append_message("assistant", "word " * 50)
-        last = await session.append_message("user", "word " * 50)
-        assert first is not None
-        summary = await session.summary_for_range(first, last, 50, Model())
-        entry = await session.entry(summary.id)
-        assert entry is not None
-        assert (entry.type, entry.timestamp) == ("custom", summary.created)
-        assert (summary.start_id, summary.end_id, summary.message_count) == (first, last, 3)
-        assert (summary.start_seq, summary.end_seq) == (1, 3)
-        assert (summary.content, summary.summarizer) == ("They talked.", "ollama/qwen3:8b")
-        assert 0 < summary.tokens < summary.original_tokens
-        assert summary.compression_ratio == summary.tokens / summary.original_tokens
-        assert await session.summary_for_range(first, last, 50, Model()) == summary
-    async with SessionHost(root) as host:
-        session = await host.load("s")
-        assert await session.summary_for_range(first, last, 50, Model()) == summary
-        assert len(calls) == 1
-        await session.append_context_edit(edited, "changed")
-        assert (await session.summary_for_range(first, last, 50, Model())).id != summary.id
-        assert len(calls) == 2

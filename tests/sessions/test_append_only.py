@@ -188,7 +188,7 @@ def files_under(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*.jsonl") if ".treering" not in path.parts}
 
 
-@pytest.mark.feature("G-1")
+@pytest.mark.feature("G-1", "N-7")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_after_any_call_the_file_begins_with_its_old_bytes(
     root: Path, dialect: Literal["native", "pi", "omp"]

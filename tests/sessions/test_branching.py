@@ -45,7 +45,7 @@ async def test_a_hundred_branches_from_one_entry_add_a_hundred_lines(
     assert file_bytes(session).count(b"where to") == 500
 
 
-@pytest.mark.feature("G-94", "G-76")
+@pytest.mark.feature("G-94", "G-76", "N-166")
 async def test_branch_moves_the_leaf_and_does_not_write(
     host: SessionHost, session: Session, file_bytes: FileBytes, file_lines: FileLines
 ) -> None:

@@ -64,7 +64,7 @@ async def test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context(
     assert (root / "source.jsonl").read_bytes() == before
 
 
-@pytest.mark.feature("G-96")
+@pytest.mark.feature("G-96", "N-166")
 async def test_a_branched_session_has_exactly_the_path_to_its_leaf(
     host: SessionHost, session: Session, file_bytes: FileBytes, header: HeaderOf
 ) -> None:

@@ -73,27 +73,6 @@ async def test_replacing_an_archived_session_keeps_the_old_file(root: Path) -> N
     assert b"first" not in kept["main.jsonl"]
 
 
-@pytest.mark.feature("N-7")
-async def test_only_a_delete_removes_a_session_and_all_else_appends_to_its_file(host: SessionHost, root: Path) -> None:
-    session = await create_session(host, ["first", "second"])
-    entry_id = session.leaf_id
-    assert entry_id is not None
-    before = files(root)["main.jsonl"]
-    await session.truncate_history(1)
-    await session.set_history([])
-    await session.set_summary("short")
-    await session.set_title("Title")
-    await session.branch(entry_id)
-    await session.append_message("user", "third")
-    await host.fork_from(session, session_id="child")
-    await session.close()
-    assert files(root).keys() == {"main.jsonl", "child.jsonl"}
-    assert files(root)["main.jsonl"].startswith(before)
-    await host.delete("child")
-    await host.delete("main")
-    assert files(root) == {}
-
-
 @pytest.mark.parametrize("archived", [False, True])
 async def test_a_delete_removes_backups_and_moved_fragments(host: SessionHost, root: Path, archived: bool) -> None:
     secret = b'{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"secret"}}\n'

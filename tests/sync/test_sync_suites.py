@@ -55,11 +55,23 @@ class TestFileStoreFromThreads(StoreSuite):
         return f"{name}.jsonl"
 
 
+SELECTION = "asyncio and not test_invalid_input"
+"""Invalid input is refused before a call reaches another thread, so those tests would only repeat themselves."""
+FILES = ("damaged_files", "deleted_sessions", "failing_writes", "two_processes", "unwritable_roots")
+"""Tests of what happens to files, far below the facade: they call few of its methods, and many times over."""
+
+
 @pytest.mark.feature("X-34")
 @pytest.mark.timeout(SUITES_S)
-def test_the_session_tests_pass_through_the_blocking_facade() -> None:
-    # Invalid input is refused before a call reaches another thread, so those tests would only repeat themselves.
-    selection = "asyncio and not test_invalid_input"
+@pytest.mark.parametrize(
+    "selection",
+    [
+        " and not test_".join([SELECTION, *FILES]),
+        pytest.param(SELECTION, marks=pytest.mark.soak),
+    ],
+    ids=["some", "all"],
+)
+def test_the_session_tests_pass_through_the_blocking_facade(selection: str) -> None:
     options = ["-q", "--tb=short", "-p", "threaded", "-p", "no:cacheprovider", "-k", selection]
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     ended = subprocess.run(
