@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.conftest import WAITS_AT_MOST_S
+from tests.sampling import each_with_one
 
 from treering import HostClosed, Limits, Session, SessionHost
 
@@ -118,11 +119,15 @@ anyio.run(main, backend=sys.argv[3], backend_options={"use_uvloop": True} if sys
 
 
 @pytest.mark.feature("X-7")
-@pytest.mark.parametrize("loop", [("asyncio",), ("asyncio", "uvloop"), ("trio",)], ids=lambda loop: loop[-1])
-@pytest.mark.parametrize(("number", "durability"), [(signal.SIGTERM, "os"), (signal.SIGINT, "file")])
+@pytest.mark.parametrize(
+    ("loop", "how"),
+    each_with_one([("asyncio",), ("asyncio", "uvloop"), ("trio",)], [(signal.SIGTERM, "os"), (signal.SIGINT, "file")]),
+    ids=lambda value: value[-1],
+)
 def test_after_a_signal_every_acknowledged_append_is_in_the_file(
-    tmp_path: Path, loop: tuple[str, ...], number: signal.Signals, durability: str
+    tmp_path: Path, loop: tuple[str, ...], how: tuple[signal.Signals, str]
 ) -> None:
+    number, durability = how
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(tmp_path), durability, *loop],
         stdout=subprocess.PIPE,
