@@ -12,17 +12,12 @@ import pytest
 from treering import (
     Entry,
     EntryNotFound,
-    Message,
-    MessageEntry,
     Session,
     SessionHost,
-    Usage,
     image,
     message,
     plain_text,
     text,
-    tool_result,
-    tool_use,
 )
 from treering.entries import (
     BranchSummary,
@@ -34,11 +29,7 @@ from treering.entries import (
     CustomMessage,
     CustomMessageEntry,
     LabelEntry,
-    ModelChange,
-    ModelChangeEntry,
     OpaqueEntry,
-    ThinkingLevel,
-    ThinkingLevelEntry,
 )
 from treering.errors import InvalidEntry
 from treering.events.dialects.detect import DialectName
@@ -71,25 +62,6 @@ async def read_back(session: Session, entry_id: str) -> Entry:
     assert found is not None
     assert found == before
     return found
-
-
-@pytest.mark.feature("O-15")
-async def test_a_model_change_is_written_and_read_back(session: Session, dialect: DialectName) -> None:
-    entry_id = await session.append_model_change("openai", "gpt-birch")
-    found = await read_back(session, entry_id)
-    assert isinstance(found, ModelChangeEntry)
-    assert found.model_change == ModelChange("openai", "gpt-birch")
-    if dialect == "pi":
-        assert line(session, entry_id) == {"type": "model_change", "provider": "openai", "modelId": "gpt-birch"}
-
-
-@pytest.mark.feature("O-16")
-async def test_a_thinking_level_change_is_written_and_read_back(session: Session) -> None:
-    entry_id = await session.append_thinking_level_change("high")
-    assert line(session, entry_id) == {"type": "thinking_level_change", "thinkingLevel": "high"}
-    found = await read_back(session, entry_id)
-    assert isinstance(found, ThinkingLevelEntry)
-    assert found.thinking_level == ThinkingLevel("high")
 
 
 @pytest.mark.feature("O-17", "O-18", "O-19", "O-43")
@@ -242,77 +214,6 @@ async def test_an_id_in_the_file_is_not_generated_again(tmp_path: Path) -> None:
         expected = ["aaaaaaaa", *added, *batch]
         assert len(set(expected)) == 5
         assert [each["id"] for each in lines(session)] == expected
-
-
-@pytest.mark.feature("O-12")
-async def test_string_content_stays_a_string(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    row = FIRST.replace("MESSAGE", '{"role":"user","content":"Hello","extra":[1]}')
-    write(path, HEADER, row)
-    async with SessionHost(tmp_path) as host:
-        session = await host.load(path)
-        [found] = await session.entries()
-        assert isinstance(found, MessageEntry)
-        assert found.message.content == (text("Hello"),)
-        entry_id = await session.append_message("user", "Back")
-        assert line(session, entry_id)["message"]["content"] == "Back"
-    assert file_bytes(path).splitlines()[1] == row.encode()
-
-
-@pytest.mark.feature("O-13")
-async def test_an_assistant_message_keeps_every_field(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    usage = {
-        **dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 3),
-        "totalTokens": 12,
-        "cost": {"input": 0.5, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0.5},
-    }
-    body = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": "Hi!"}],
-        "provider": "anthropic",
-        "model": "claude-oak",
-        "usage": usage,
-        "stopReason": "stop",
-        "brandNew": {"deep": [None]},
-    }
-    row = FIRST.replace("MESSAGE", json.dumps(body))
-    write(path, HEADER, row)
-    async with SessionHost(tmp_path, dialect="pi") as host:
-        session = await host.load(path)
-        [found] = (await session.context()).messages
-        message = found.message
-        assert (message.provider, message.model, message.stop_reason) == ("anthropic", "claude-oak", "stop")
-        assert message.usage == Usage(3, 3, 3, 3, 12, 0.5)
-        assert message.metadata["brandNew"] == {"deep": [None]}
-        entry_id = await session.append(message)
-        assert line(session, entry_id)["message"].items() >= body.items()
-        copy = await session.fork()
-        assert file_bytes(copy.file_path or "").splitlines()[1] == row.encode()
-    assert file_bytes(path).splitlines()[1] == row.encode()
-
-
-@pytest.mark.feature("O-14")
-async def test_a_tool_result_names_its_call(session: Session) -> None:
-    call = tool_use("call_123", "bash", {"command": "ls"})
-    asked = await session.append_message("assistant", [call], provider="p", model="m")
-    answer = Message("tool", (tool_result("call_123", [text("out"), image("aGk=", "image/png")]),), tool_name="bash")
-    entry_id = await session.append(answer)
-    assert {key: value for key, value in line(session, entry_id)["message"].items() if key != "timestamp"} == {
-        "role": "toolResult",
-        "toolCallId": "call_123",
-        "toolName": "bash",
-        "isError": False,
-        "content": [{"type": "text", "text": "out"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}],
-    }
-    found = await read_back(session, entry_id)
-    assert isinstance(found, MessageEntry)
-    assert found.message == answer
-    context = await session.context()
-    assert [each.entry_id for each in context.messages] == [asked, entry_id]
-    (part,) = context.messages[0].content
-    assert part == call
-    assert found.message.content == (tool_result(call.tool_use.id, [text("out"), image("aGk=", "image/png")]),)
 
 
 @pytest.mark.feature("O-8")
