@@ -58,6 +58,9 @@ gc.disable()  # what is imported and collected is no garbage; `pytest_collection
 TESTS = Path(__file__).resolve().parent
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+USUALLY_WITHIN_S = 300
+"""The `timeout` of pyproject.toml: a test that is given more may take long."""
+
 LEFT_OUT = ("browser", "interop", "soak")
 """Marks of tests that run only if `-m` names the mark."""
 
@@ -101,6 +104,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         items[:] = [item for item in items if item not in set(deselected)]
+    items.sort(key=_may_take_long, reverse=True)  # begun last, it would keep one processor busy while others are idle
+
+
+def _may_take_long(item: pytest.Item) -> bool:
+    timeout = item.get_closest_marker("timeout")
+    return timeout is not None and bool(timeout.args[0] > USUALLY_WITHIN_S)
 
 
 @pytest.hookimpl(trylast=True)
