@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import ToolResultPart, ToolUsePart, plain_text
+from ...events.content import ToolResultPart, ToolUsePart, plain_text, shown_text
 from ...events.entries import EPOCH, CompactionEntry, Custom, Entry, Header, KnownEntry, Message, OpaqueEntry
 from ...events.errors import ExportExists, ForeignFormatError, InvalidInput, ProgramFailed, ReadOnly
 from ...events.findings import NotHeld
@@ -142,7 +142,8 @@ def _words(message: Message) -> str:
         return message.bash.command
     results = [part.tool_result.text for part in message.content if isinstance(part, ToolResultPart)]
     calls = [part.tool_use.name for part in message.content if isinstance(part, ToolUsePart)]
-    return "\n".join(filter(None, (plain_text(message.content), *results, *calls)))
+    said = "\n".join(filter(None, (plain_text(message.content), *results, *calls)))
+    return said or " ".join(map(shown_text, message.content))
 
 
 def _unpaired(shown: Sequence[ContextMessage], said: Sequence[ContextMessage]) -> Iterator[NotHeld]:

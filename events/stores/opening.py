@@ -80,7 +80,8 @@ def check_scheme(root: str | os.PathLike[str], what: str = "the root") -> None:
     elif scheme not in (names := _installed().names):
         raise InvalidInput(  # the rest is not repeated, since it may hold a password
             f"{what} begins with '{root.partition(':')[0]}:', like an address, but there is no store of this kind; "
-            f"there are {', '.join(f'{each}:' for each in sorted({*_OURS, *names}))}: install the package that has it, "
+            f"there are {', '.join(f'{each}:' for each in sorted({*_OURS, *names}))}; install the package that has it, "
+            "give the address of a server to `RemoteHost` or --server, "
             f"or give the path of a directory, './{root.partition(':')[0]}:…' if its name really begins so"
         )
 

@@ -249,6 +249,8 @@ def test_colors_are_for_terminals(cli: Cli, branched: Path, monkeypatch: pytest.
     for command in ("context", "tree", "entries"):
         assert "\x1b[" in cli(command, branched, env={"FORCE_COLOR": "1"}).output
         assert "\x1b[" not in cli(command, branched, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}, color=True).output
+    for terminal, colored in (("xterm", True), ("dumb", False)):
+        assert ("\x1b[" in cli("context", branched, env={"TERM": terminal}, color=True).output) == colored
 
 
 def test_version_prints_name_and_version(cli: Cli) -> None:

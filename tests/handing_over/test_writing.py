@@ -245,13 +245,14 @@ async def test_what_no_program_is_given_is_listed(tmp_path: Path, home: Path, pr
         await session.append_compaction("W-summary", kept, 100)
         await session.append(Message("bashExecution", bash=BashExecution("W-secret", "", 0, exclude_from_context=True)))
         await session.append_message("tool", [tool_result("never", "W-orphan")])
+        await session.append_message("tool", [tool_result("never", [image("aGk=", "image/png")])])
         await session.append_message("user", ["W-see", image("https://x.org/W-tree.png", "image/png", kind="url")])
         handed = {name: await session.hand_over(name, cwd=project) for name in target_names()}
         assert all(path.is_relative_to(home) for path in files_in(home))
     for name, each in handed.items():
         listed = {(one.kind, one.text) for one in each.left_out}
         expected = {("message before the summary", "W-old"), ("message that models are not shown", "W-secret")}
-        expected |= {("message that models are not shown", "W-orphan")}
+        expected |= {("message that models are not shown", each) for each in ("W-orphan", "[image image/png]")}
         expected |= set() if name in THOUGHTS_KEPT else {("thinking", "W-deep")}
         expected |= set() if name == "claude-code" else {("image", "https://x.org/W-tree.png")}
         assert listed == expected, name

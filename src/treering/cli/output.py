@@ -73,7 +73,7 @@ def prepare() -> None:
             stream.reconfigure(errors=errors)  # type: ignore[union-attr]  # streams without it are skipped
     if colors_forced():
         click.get_current_context().color = True
-    elif os.environ.get("NO_COLOR"):
+    elif os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         click.get_current_context().color = False
 
 
