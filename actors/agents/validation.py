@@ -217,13 +217,14 @@ def calls_of(answer: Message) -> list[ToolUse]:
 
 
 def with_unique_call_ids(answer: Message) -> Message:
-    """Return the answer with a unique id for each of its calls, since results refer to calls by id.
+    """Return the answer with a unique id for each of its calls, since results refer to calls by id, and with a name.
 
     A missing or repeated id is replaced. A call that is repeated with the same tool and arguments counts as one call.
+    One without the name of a tool is called "unnamed": providers refuse a history with an empty name.
     """
     calls = calls_of(answer)
     ids = {call.id for call in calls}
-    if len(ids) == len(calls) and "" not in ids:
+    if len(ids) == len(calls) and all(call.id and call.name for call in calls):
         return answer
     seen: list[ToolUse] = []
     parts: list[Content] = []
@@ -241,7 +242,7 @@ def with_unique_call_ids(answer: Message) -> Message:
             new_id = next(name for number in count(2) if (name := f"{base}_{number}") not in ids)
             ids.add(new_id)
             call = replace(call, id=new_id)
-        parts.append(ToolUsePart(call))
+        parts.append(ToolUsePart(replace(call, name=call.name or "unnamed")))
     return replace(answer, content=tuple(parts))
 
 

@@ -500,13 +500,14 @@ async def test_calls_that_cannot_be_made_get_errors_and_records_hold_what_a_tool
 ) -> None:
     run = giving("run", ToolOutput("no such file", is_error=True, error="ENOENT", exit_code=2, tokens=4))
     calls = [tool_use("1", "nothing"), tool_use("2", "add", {"b": 1}), tool_use("4", "add", {"a": 1})]
-    calls += [tool_use("3", "add", {MALFORMED_ARGUMENTS: '{"a": 1'}), tool_use("5", "run")]
+    calls += [tool_use("3", "add", {MALFORMED_ARGUMENTS: '{"a": 1'}), tool_use("5", "run"), tool_use("6", "")]
     assert (await run_calls(session, [add, run], *calls))[0] == {
         "1": (True, "There is no tool 'nothing'. The tools are: add, run."),
         "2": (True, "invalid arguments: Object missing required field `a`"),
         "3": (True, 'The arguments are not a JSON object: {"a": 1'),
         "4": (False, "2"),
         "5": (True, "no such file"),
+        "6": (True, "There is no tool 'unnamed'. The tools are: add, run."),
     }
     records = [each.tool_execution for each in await session.entries() if isinstance(each, ToolExecutionEntry)]
     reported = {each.tool_call_id: (each.success, each.error, each.exit_code, each.tokens) for each in records}
