@@ -31,7 +31,7 @@ HostOrRoot: TypeAlias = SessionHost | SyncHost | str | os.PathLike[str]
 Work: TypeAlias = Callable[[SessionHost], Awaitable[T]]
 """Something to do with a host, on its event loop."""
 
-OF_ROOTS = Limits(idle_after_s=2.0, locked_wait_s=10.0)
+OF_ROOTS = Limits(idle_after_s=5.0, locked_wait_s=15.0)
 """The bounds of the hosts of roots: several processes use one, and whose turn it is gets a session soon."""
 
 _shared: dict[str, SyncHost] = {}
