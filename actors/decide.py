@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from uuid import UUID, uuid5
 
 import msgspec
@@ -52,12 +52,6 @@ NO_ENTRIES: Entries = {}
 
 _COMMAND_NAMESPACE = UUID("7b1f6a52-52a5-5a0e-9d2c-3d3c6c9f0b61")
 _EDITABLE_ROLES = frozenset({"user", "assistant", "tool"})
-
-
-class _Check(Protocol):
-    def __call__(
-        self, draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries, /
-    ) -> Payload: ...
 
 
 class Draft:
@@ -162,8 +156,7 @@ def decide(
     decided: list[Entry] = []
     lines: list[bytes] = []
     for seq, payload in enumerate(command.payloads, draft.head + 1):
-        check = _CHECKS.get(type(payload))
-        checked = payload if check is None else check(draft, command, payload, entries, decided)
+        checked = _checked(draft, command, payload, entries, decided) if type(payload) in _CHECKED else payload
         if command_id is None:
             entry_id = dialect.new_id(new_id(), draft.find)
         else:
@@ -294,33 +287,27 @@ def _compact(payload: Payload) -> bytes:
     return msgspec.json.format(msgspec.json.encode(payload), indent=-1)
 
 
-def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries) -> Payload:
-    assert isinstance(payload, Label)
-    if not draft.find(payload.target_id) and all(entry.id != payload.target_id for entry in new_entries):
-        raise EntryNotFound(payload.target_id)
+def _checked(draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries) -> Payload:
+    """Check a payload against the rules of its type, and fill in what follows from the state."""
+    match payload:
+        case Label(target_id=target) if not draft.find(target) and all(entry.id != target for entry in new_entries):
+            raise EntryNotFound(target)
+        case ToolExecution(message_id=message_id) if message_id is not None and not draft.find(message_id):
+            raise EntryNotFound(message_id)
+        case BranchSummary() if not payload.from_id:
+            return replace(payload, from_id=draft.leaf_id or "root")
+        case Compaction():
+            return _checked_compaction(draft, command, payload, entries, new_entries)
+        case ContextEdit():
+            _check_edited(draft, command, payload.target_id, entries)
+        case _:
+            pass
     return payload
 
 
-def _check_execution(
-    draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries
-) -> Payload:
-    assert isinstance(payload, ToolExecution)
-    if payload.message_id is not None and not draft.find(payload.message_id):
-        raise EntryNotFound(payload.message_id)
-    return payload
-
-
-def _complete_summary(
-    draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries
-) -> Payload:
-    assert isinstance(payload, BranchSummary)
-    return payload if payload.from_id else replace(payload, from_id=draft.leaf_id or "root")
-
-
-def _check_compaction(
-    draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries
-) -> Payload:
-    assert isinstance(payload, Compaction)
+def _checked_compaction(
+    draft: Draft, command: Append, payload: Compaction, entries: Entries, new_entries: NewEntries
+) -> Compaction:
     base = _parent_seq(draft, command)
     first = draft.head + 1 + len(new_entries)
     first_id = payload.first_kept_entry_id
@@ -368,31 +355,24 @@ def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
     return seqs
 
 
-def _check_edit(draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries) -> Payload:
-    assert isinstance(payload, ContextEdit)
-    target = draft.find(payload.target_id)
+def _check_edited(draft: Draft, command: Append, target_id: str, entries: Entries) -> None:
+    target = draft.find(target_id)
     if not target:
-        raise EntryNotFound(payload.target_id)
+        raise EntryNotFound(target_id)
     if not draft.index.is_ancestor(target, _parent_seq(draft, command)):
-        raise InvalidEntry(f"entry {payload.target_id!r} is not on the path: only entries of the path can be edited")
+        raise InvalidEntry(f"entry {target_id!r} is not on the path: only entries of the path can be edited")
     entry = entries.get(target)
     editable = isinstance(entry, CustomMessageEntry) or (
         isinstance(entry, MessageEntry) and entry.message.role in _EDITABLE_ROLES
     )
     if not editable:
         raise InvalidEntry(
-            f"entry {payload.target_id!r} cannot be edited: give a message of a user, assistant, tool or extension"
+            f"entry {target_id!r} cannot be edited: give a message of a user, assistant, tool or extension"
         )
-    return payload
 
-
-_CHECKS: Mapping[type[Payload], _Check] = {
-    Label: _check_label,
-    Compaction: _check_compaction,
-    ContextEdit: _check_edit,
-    BranchSummary: _complete_summary,
-    ToolExecution: _check_execution,
-}
-"""Checks a payload against the rules of its type, and fills in what follows from the state."""
 
 READS_ENTRIES = frozenset({Compaction, ContextEdit})
+"""The types of payloads that are decided by what entries of the log say."""
+
+_CHECKED = READS_ENTRIES | {Label, BranchSummary, ToolExecution}
+"""The types of payloads that are decided by the state; see `_checked`."""
