@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, TypeVar
 
@@ -161,12 +162,8 @@ async def on_own_task(runtime: Runtime, run: Callable[[], Awaitable[T]]) -> T:
         await work.ended.wait()
     except anyio.get_cancelled_exc_class():
         work.scope.cancel()
-        with anyio.CancelScope(shield=True):
-            while not work.ended.is_set():
-                try:
-                    await work.ended.wait()
-                except anyio.get_cancelled_exc_class():  # a bare cancel again; the first one is raised
-                    continue
+        with suppress(anyio.get_cancelled_exc_class()):  # a bare cancel again; the first one is raised
+            await _wait_through(work.ended)
         raise
     return work.outcome()
 
