@@ -23,8 +23,8 @@ from ..events.telemetry import logger
 from .commands import AnswerFromLog, Append, Command, Decision, Mail, MoveLeaf, Unarchive, unreachable_error
 from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, needs_own_write, seqs_to_read, sets_status
 from .host.runtime import Runtime
-from .log.open_log import OpenLog
-from .log.owned_log import TRIES_MAX, OwnedLog, outpaced_error
+from .log.open_log import TRIES_MAX, OpenLog
+from .log.owned_log import OwnedLog, outpaced_error
 
 
 class FirstTry(NamedTuple):

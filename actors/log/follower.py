@@ -15,13 +15,12 @@ from ...events.stores.base import Ref
 from ...events.telemetry import failure_of, logger
 from ...projections.feed import Feed
 from ..host.runtime import Runtime
-from .open_log import OpenLog
+from .open_log import TRIES_MAX, OpenLog
 
 WATCH_AGAIN_S = 2.0
 """How many seconds to wait before watching a file again after watching it failed."""
 LOOK_AGAIN_S = 0.5
 """How many seconds to wait before looking at a log again in a store that does not tell of changes."""
-_TRIES_MAX = 64
 
 
 class Follower:
@@ -78,7 +77,7 @@ class Follower:
                 await log.take_up(opening.head.seq)
             except LogReplaced:
                 tries += 1
-                if tries == _TRIES_MAX:
+                if tries == TRIES_MAX:
                     raise
             else:
                 return log

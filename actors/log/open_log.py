@@ -30,10 +30,12 @@ from .entries import LogEntries
 
 T = TypeVar("T")
 
+TRIES_MAX = 64
+"""How often something begins again at most because the log was appended to, moved or replaced in the meantime."""
+
 _SCAN_INLINE_MAX = 64 * 1024
 _UNSETTLED_MAX = 4096  # more ids would delay the first search for one on the event loop
 _WARNINGS_MAX = 16
-_LOOKS_MAX = 64
 
 
 class LeafRecord(Struct, frozen=True):
@@ -126,7 +128,7 @@ class OpenLog(LogEntries):
         looks = runtime.looks
         if looks is None:
             raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
-        for _ in range(_LOOKS_MAX - 1):
+        for _ in range(TRIES_MAX - 1):
             with suppress(LogReplaced):  # archiving moves the log while it is read
                 return cls._look_once(runtime, looks, ref, read)
         return cls._look_once(runtime, looks, ref, read)

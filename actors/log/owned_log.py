@@ -13,10 +13,7 @@ from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from ..commands import Decision, MoveLeaf
 from ..decide import decide_move
 from ..host.runtime import Runtime
-from .open_log import OpenLog, encode_leaf
-
-TRIES_MAX = 64
-"""How often something is decided anew because another program has appended in the meantime."""
+from .open_log import TRIES_MAX, OpenLog, encode_leaf
 
 _SNAPSHOT_SHARE = 100
 """A snapshot is rewritten when one line in this many is new, since rewriting costs more the longer the log is."""

@@ -44,12 +44,9 @@ from ...events.index import LogIndex
 from ..actor import SessionActor
 from ..folds import Values
 from .holder import Holder
-from .open_log import OpenLog
+from .open_log import TRIES_MAX, OpenLog
 
 T = TypeVar("T")
-
-READS_MAX = 64
-"""How often a read begins again at most, because another log takes the place of the one that it reads."""
 
 
 class State(Enum):
@@ -161,7 +158,7 @@ class Source(Holder):
             read: The function.
             read_only: Whether it reads for a read-only handle, which is never told.
         """
-        for _ in range(READS_MAX - 1):
+        for _ in range(TRIES_MAX - 1):
             log = await self.ready()
             try:
                 return await read(log)

@@ -26,7 +26,8 @@ from treering import (
     SessionNotFound,
     plain_text,
 )
-from treering.actors.log.source import READS_MAX, State
+from treering.actors.log.open_log import TRIES_MAX
+from treering.actors.log.source import State
 from treering.entries import SessionInfo
 from treering.events.dialects.base import Dialect
 from treering.events.stores.base import Append, Cursor, InDoubt, Lease, Outcome, Ref
@@ -530,11 +531,11 @@ async def test_a_read_begins_again_a_limited_number_of_times() -> None:
         await session.passivate()
         with pytest.raises(LogReplaced):
             await session.context()
-        assert store.reads == READS_MAX
+        assert store.reads == TRIES_MAX
         await session.append_message("user", "two")
         with pytest.raises(LogReplaced):
             await session.context()
-        assert store.reads == READS_MAX + 1, "an actor says so at once"
+        assert store.reads == TRIES_MAX + 1, "an actor says so at once"
 
 
 @pytest.mark.parametrize("read_only", [False, True])
