@@ -19,6 +19,7 @@ from ...events.stores.base import Ref
 from ...events.stores.finding import NO_WORD, RowQuery
 from ...events.telemetry import failure_of, logger
 from ...projections.summary import SessionSummary
+from ..actor import SessionActor
 from ..host.registry import Registry
 from ..host.runtime import Runtime
 from .rows import Rows
@@ -109,6 +110,22 @@ class ListingCore:
         self._last[session.ref] = session
         if len(self._last) > _LAST_MAX:
             del self._last[next(iter(self._last))]
+
+    def keep_passivated_row(self, actor: SessionActor) -> None:
+        """Make the row of a session that is passivated while the host closes, while it can be made from memory.
+
+        At other times a passivated session keeps no row in memory, since there may be very many of them.
+        """
+        if not self._registry.closing or actor.log.ref not in self.unsaved:
+            return
+        try:
+            self._remember(actor)
+        except Exception as error:  # noqa: BLE001  # a row can be made again, and must not prevent the passivation
+            logger().error("background_failed", work="index", **failure_of(error))
+
+    def _remember(self, actor: SessionActor) -> None:
+        """Keep the row of a live session until it is saved, if it can be made from memory."""
+        raise NotImplementedError
 
     async def _with_state(self, ref: Ref, session: SessionSummary) -> SessionSummary:
         """Return a row that was made from memory with the state of its session, for which entries have to be read."""

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from ...events.entries import EPOCH
 from ...events.stores.base import LogInfo, Ref, Stamp
 from ...events.stores.capabilities import KeepsRows, ScansChanges
-from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
 from ..host.registry import Registry
@@ -196,21 +195,10 @@ class SessionListing(ListingCore):
         self._note_unsaved(ref)
         self._runtime.touched.wake()
 
-    def keep_passivated_row(self, actor: SessionActor) -> None:
-        """Make the row of a session that is passivated while the host closes, while it can be made from memory.
-
-        At other times a passivated session keeps no row in memory, since there may be very many of them.
-        """
-        ref = actor.log.ref
-        if not self._registry.closing or ref not in self.unsaved:
-            return
-        try:
-            known = self.remembered(ref)
-        except Exception as error:  # noqa: BLE001  # a row can be made again, and must not prevent the passivation
-            logger().error("background_failed", work="index", **failure_of(error))
-            return
+    def _remember(self, actor: SessionActor) -> None:
+        known = self.remembered(actor.log.ref)
         if known is not None:
-            self._passivated[ref] = known
+            self._passivated[actor.log.ref] = known
 
     def saved(self, row: Row) -> None:
         """Record that the store keeps a session's row; hold it if the kept rows have been loaded."""

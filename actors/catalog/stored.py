@@ -19,7 +19,6 @@ from ...events.offload import carried_out
 from ...events.stores.base import Cursor, Ref
 from ...events.stores.capabilities import KeptRow
 from ...events.stores.finding import NO_WORD, Among, FindsRows, Outdated, RowQuery
-from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
 from ..host.registry import Registry
@@ -293,17 +292,9 @@ class StoredListing(ListingCore):
             self.unsaved[ref] = None
             self._runtime.touched.wake()
 
-    def keep_passivated_row(self, actor: SessionActor) -> None:
-        """Make the row of a session that is passivated while the host closes, while it can be made from memory."""
-        ref = actor.log.ref
-        if not self._registry.closing or ref not in self.unsaved:
-            return
-        try:
-            log = actor.log
-            head = Cursor(log.generation, log.index.seen)
-            self._passivated[ref] = _Passivated(self._rows.of_live(actor), head)
-        except Exception as error:  # noqa: BLE001  # a row can be made again, and must not prevent the passivation
-            logger().error("background_failed", work="index", **failure_of(error))
+    def _remember(self, actor: SessionActor) -> None:
+        log = actor.log
+        self._passivated[log.ref] = _Passivated(self._rows.of_live(actor), Cursor(log.generation, log.index.seen))
 
     def forget(self, refs: Iterable[Ref]) -> None:
         """Remove sessions that are gone; the store will drop their rows."""
