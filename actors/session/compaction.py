@@ -93,6 +93,7 @@ class CompactionReport(Struct, frozen=True):
 class _Path(Struct, frozen=True):
     """The path to compact: the context at a leaf, the entries that it shows, and the compaction that it begins with."""
 
+    log: OpenLog
     leaf: int
     leaf_id: str | None
     context: Context
@@ -178,7 +179,7 @@ class Compacting(Appending):
             if count is not None:
                 check_count(name, count)
         tokenizer = tokenizer_of(tokenizer)
-        log, path = await read_log(self, _log_and_path)
+        path = await read_log(self, _read)
         limit = _limit(budget)
         usual_keep = KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
         keep = usual_keep if keep_tokens is None else keep_tokens
@@ -199,7 +200,7 @@ class Compacting(Appending):
         if summarizer is None:
             return report
         if path.previous is not None and limit is not None:
-            await check_for_loop(log, path.leaf, path.previous, fails=rest + target > limit)
+            await check_for_loop(path.log, path.leaf, path.previous, fails=rest + target > limit)
         messages = [each.message for each in cut.summarized]
         generated = await generate_summary(messages, target, summarizer, tokenizer=tokenizer, options=options)
         tokens_after = rest + _checked_size(generated, cut, summarized, tokenizer)
@@ -259,18 +260,15 @@ def _checked_size(generated: GeneratedSummary, cut: _Cut, summarized: int, token
     return size
 
 
-async def _log_and_path(log: OpenLog) -> tuple[OpenLog, _Path]:
-    return log, await _read(log)
-
-
 async def _read(log: OpenLog) -> _Path:
     index, leaf = log.index, log.index.leaf
-    leaf_id = index.leaf_id
+    leaf_id = index.leaf_id  # of now: the leaf may move while entries are read
     context_plan = await log.plan(leaf)
     entries = await log.entries_at(context_plan.needed)
     kept = tuple(entry for seq in context_plan.kept if (entry := entries[seq]) is not None)
     previous = entries.get(context_plan.compaction)
     return _Path(
+        log,
         leaf,
         leaf_id,
         build(index, context_plan, entries),
