@@ -19,8 +19,9 @@ from ..catalog.settings import Settings
 from ..commands import Unarchive
 from ..log.open_log import OpenLog
 from ..log.source import Source
+from ..session import branching
 from ..session.branching import SessionCopy, copy_of
-from ..session.session import Session, fork, put
+from ..session.session import Session
 from ..transfer.reports import ImportReports
 from .lookup import SessionLike, SessionLookup
 from .names import absolute, checked_id, checked_path, ref_of_key
@@ -274,11 +275,11 @@ class SessionOpening(SessionLookup):
 
     async def write_fork(self, copy: SessionCopy, session_id: str | None = None) -> Session:
         """Write a copied session into a new one that names it as its parent; for the library itself."""
-        return await fork(self.core, copy, session_id)
+        return Session(self.core, *await branching.write_fork(self.core, copy, session_id))
 
     async def write_copy(self, copy: SessionCopy, *, replace: bool = False) -> Session:
         """Write a copied session under its own id; for the library itself."""
-        return await put(self.core, copy, replacing=replace)
+        return Session(self.core, *await branching.write_copy(self.core, copy, replacing=replace))
 
     async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
         """Import the sessions of other programs, or copies of treering's own; see docs/formats.md.

@@ -24,8 +24,7 @@ from ...projections.subscriptions import (
     refuse_entry_arguments,
 )
 from ...projections.tree import Tree, TreeChange
-from ..host.core import HostCore
-from .branching import Branching, SessionCopy, copy_of, path_of, write_copy, write_fork
+from .branching import Branching, copy_of, path_of, write_fork
 from .conversing import Conversing
 from .describing import Describing
 from .explaining import Explaining
@@ -57,7 +56,7 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         Raises:
             EntryNotFound: The session has no such entry.
         """
-        return await fork(self._core, await path_of(self, leaf_id))
+        return Session(self._core, *await write_fork(self._core, await path_of(self, leaf_id)))
 
     async def fork(self, session_id: str | None = None) -> Session:
         """Copy the whole session, including all branches, into a new session whose parent is this one.
@@ -68,7 +67,7 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         Raises:
             SessionExists: A session with this id exists.
         """
-        return await fork(self._core, await copy_of(self), session_id)
+        return Session(self._core, *await write_fork(self._core, await copy_of(self), session_id))
 
     # -- following
 
@@ -187,13 +186,3 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         """Release the session's memory now; the next call takes it up again. Return False if it is busy."""
         self._check()
         return await self._source.passivate()
-
-
-async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> Session:
-    """Write a copied session into a new one that names it as its parent; see `Session.fork`."""
-    return Session(core, *await write_fork(core, copy, session_id))
-
-
-async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> Session:
-    """Write a copied session into the store of a host, under its own id; see `SessionHost.put`."""
-    return Session(core, *await write_copy(core, copy, replacing=replacing))

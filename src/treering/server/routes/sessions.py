@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...actors.session.branching import copy_of, path_of
-from ...actors.session.session import Session, fork
+from ...actors.session.session import Session
 from ...events.entries import SessionInfo
 from ...events.errors import (
     CommandConflict,
@@ -394,7 +394,7 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
         copy = await copy_of(session)
     chosen = body.id or id_for(call.principal, call.key)
     try:
-        return await _created(call, await fork(service.host.core, copy, chosen))
+        return await _created(call, await service.host.write_fork(copy, chosen))
     except SessionExists:
         before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
