@@ -8,8 +8,8 @@ one actor: callers that ask for it during activation or passivation wait until t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -117,11 +117,9 @@ class Registry(Holders):
             return actor
         return holder.actor
 
-    @asynccontextmanager
-    async def leased(self, ref: Ref) -> AsyncGenerator[Lease]:
+    def leased(self, ref: Ref) -> AbstractAsyncContextManager[Lease]:
         """Own a session's log without an actor; see `Source.leased`."""
-        async with self.source(ref).leased() as lease:
-            yield lease
+        return self.source(ref).leased()
 
     async def answered(self, ref: Ref) -> None:
         """Wait until every command that a session accepted before this call has its reply."""
