@@ -163,6 +163,10 @@ class Holder:
             if other is not self and len(followed) > most:
                 other.rest()
 
+    def _follow_from(self, actor: SessionActor) -> None:
+        """Follow the log from where an actor leaves it."""
+        self._begin_following(Follower(self.holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+
     def _empty_log(self) -> OpenLog | None:
         """Return the log as it is before the first append; None if there is nothing to create it with."""
         creation = self.creation
@@ -316,7 +320,7 @@ class Holder:
                     self.creation, self._was_deleted = None, actor.owned.gone
                 is_read = self.feed is not None or self._readers
                 if is_read and self._follower is None and not holders.closing:
-                    self._begin_following(Follower(holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+                    self._follow_from(actor)
                 if holders.before_passivation is not None:
                     holders.before_passivation(actor)
                 values, self._values = self._values, None
@@ -392,7 +396,7 @@ class Holder:
                 if actor.owned.written:
                     self.creation = None
                 if (self.feed is not None or self._readers) and not holders.closing:
-                    self._begin_following(Follower(holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+                    self._follow_from(actor)
                 await actor.leave()
         finally:
             self._end_change()
@@ -401,7 +405,7 @@ class Holder:
     async def _release_followed(self, actor: SessionActor) -> None:
         """Release an actor once it is quiet, and follow the log meanwhile and afterwards."""
         # Whoever is just being answered reads where its entries are, without waiting.
-        self._begin_following(Follower(self.holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+        self._follow_from(actor)
         try:
             await self._quiet_and_release(actor)
         except BaseException:
