@@ -170,10 +170,6 @@ class SessionActor:
 
     # -- passivation
 
-    async def save_snapshot(self) -> None:
-        """Write a snapshot of the index if the log has grown enough."""
-        await self.owned.save_snapshot()
-
     async def leave(self) -> None:
         """Release the log; nothing may be asked of this actor afterwards."""
         self.mailbox.close()

@@ -326,7 +326,7 @@ class Holder:
                 values, self._values = self._values, None
                 if values is not None and not actor.owned.gone:
                     await values.save(actor.owned.lease)
-                await actor.save_snapshot()
+                await actor.owned.save_snapshot()
             except LeaseLost:  # the host that took the log derives anew what is not saved here
                 self._log_loss(actor)
             finally:
