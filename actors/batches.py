@@ -230,11 +230,11 @@ class BatchWriter:
         if isinstance(outcome, Failed):
             if outcome.head.seq > request.expected_head.seq:
                 _note_written(mails)
-            await self._answer_prefix(group, outcome)
+            await self._answer_landed(group)
         self._refuse(mails, outcome.error)
         return []
 
-    async def _answer_prefix(self, group: Sequence[Decision], outcome: Failed) -> None:
+    async def _answer_landed(self, group: Sequence[Decision]) -> None:
         """Reply to those commands of a failed write whose lines landed completely."""
         await self._owned.recover()
         for each in group:

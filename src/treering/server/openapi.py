@@ -101,7 +101,7 @@ def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
         "operationId": route.name,
         "summary": route.summary,
         "x-right": route.right,
-        "parameters": _parameters(route, by_type),
+        "parameters": _parameters(route),
         "responses": _responses(route, by_type),
     }
     rest = inspect.getdoc(route.handler) or ""
@@ -136,7 +136,7 @@ def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     return described
 
 
-def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
+def _parameters(route: Route) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": segment[1:-1], "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for segment in route.path.split("/")
