@@ -392,8 +392,6 @@ class Service:
             self._openapi = hashlib.sha256(text).hexdigest()[:16], text
         return self._openapi
 
-    # -- creating
-
 
 def _tracing_of(runtime: Runtime) -> Tracing | None:
     """Return the spans of a host, which all applications over it share."""

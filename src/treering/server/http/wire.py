@@ -37,19 +37,6 @@ def encode(value: object) -> bytes:
     return _encoder.encode(value)
 
 
-class Opaque(Struct, frozen=True, omit_defaults=True):
-    """An entry of a type that treering does not know, whose whole line stands under `line`."""
-
-    type: str
-    id: str | None
-    parent_id: str | None
-    timestamp: datetime
-    seq: int
-    line: Raw
-    reason: str
-    opaque: bool = True
-
-
 def entry_json(entry: Entry) -> bytes:
     """Return the JSON of an entry, on one line."""
     if isinstance(entry, OpaqueEntry):
