@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from ...events.arguments import check_text
-from ...events.errors import InvalidInput
+from ...events.errors import InvalidInput, ReadOnly
 from ..host.names import checked_path
 from ..transfer.reports import HandedOver
 from .appending import Appending
@@ -131,7 +131,9 @@ class Exporting(Appending):
                 no harm.
         """
         check_text("leaf_id", leaf_id)
+        if self._read_only and not dry_run:
+            raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to hand it over")
         from ..transfer.handing_over import hand_over
 
         folder = None if cwd is None else checked_path(cwd)
-        return await hand_over(self, program, leaf_id, folder, os.environ, dry_run=dry_run)
+        return await hand_over(self._core, self, program, leaf_id, folder, dry_run=dry_run)

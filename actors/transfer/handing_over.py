@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from msgspec import Raw, Struct
 
 from ...events.content import ToolResultPart, ToolUsePart, plain_text, shown_text
 from ...events.entries import EPOCH, CompactionEntry, Custom, Entry, Header, KnownEntry, Message, OpaqueEntry
-from ...events.errors import ExportExists, ForeignFormatError, InvalidInput, ProgramFailed, ReadOnly
+from ...events.errors import ExportExists, ForeignFormatError, InvalidInput, ProgramFailed
 from ...events.findings import NotHeld
 from ...events.offload import carried_out
 from ...events.texts import one_line
@@ -42,6 +42,7 @@ from .reports import HandedOver
 from .target import new_file
 
 if TYPE_CHECKING:
+    from ..host.core import HostCore
     from ..session.appending import Appending
 
 RECORD = "treering.handed_over"
@@ -67,33 +68,23 @@ class Record(Struct, frozen=True):
 
 
 async def hand_over(
-    session: Appending,
-    program: str,
-    leaf_id: str | None,
-    cwd: str | None,
-    environ: Mapping[str, str],
-    *,
-    dry_run: bool,
+    core: HostCore, session: Appending, program: str, leaf_id: str | None, cwd: str | None, *, dry_run: bool
 ) -> HandedOver:
     """Hand a session over; see `Session.hand_over`."""
-    target = target_named(program)
-    read_only = session._read_only  # pyright: ignore[reportPrivateUsage]
-    offload = session._core.runtime.offload  # pyright: ignore[reportPrivateUsage]
-    if read_only and not dry_run:
-        raise ReadOnly(f"session {session.id!r} was opened read-only: load it without `read_only` to hand it over")
+    target, offload = target_named(program), core.runtime.offload
     path = await read_log(session, lambda log: _path(log, leaf_id))
     where = await offload(_folder, cwd, path.header.cwd)
-    plan = await offload(target.plan, path.talk, Place(where, environ, datetime.now(UTC)))
+    plan = await offload(target.plan, path.talk, Place(where, os.environ, datetime.now(UTC)))
     if dry_run:
         return HandedOver(program, None, None, where, None, plan.left_out)
-    program_path = _program_of(plan, environ)
+    program_path = _program_of(plan)
     record = await offload(_read_back, program, path, plan)
     payload = Custom(RECORD, Raw(msgspec.json.encode(record)))
     if path.can_append_aside:
         await session.append(payload, below=path.leaf_id, aside=True)
     else:
         await session.append(payload)
-    await carried_out(offload, _create, target, plan, program_path, where, environ)
+    await carried_out(offload, _create, target, plan, program_path, where)
     file = None if plan.take_in else str(plan.path)
     return HandedOver(program, plan.id, file, where, shlex.join(plan.command), plan.left_out)
 
@@ -197,7 +188,7 @@ def known_entries(session: ForeignSession | KeptSession) -> list[KnownEntry]:
     return [each for each in decoded if each is not None and not isinstance(each, OpaqueEntry)]
 
 
-def _program_of(plan: Plan, environ: Mapping[str, str]) -> str:
+def _program_of(plan: Plan) -> str:
     """Return the path of the program that takes a session in; "" if none has to be run.
 
     Raises:
@@ -206,13 +197,13 @@ def _program_of(plan: Plan, environ: Mapping[str, str]) -> str:
     if not plan.take_in:
         return ""
     name = plan.take_in[0]
-    found = shutil.which(name, path=environ.get("PATH"))
+    found = shutil.which(name)
     if found is None:
         raise ProgramFailed(f"{name} keeps sessions in a database of its own and must take this one in: install {name}")
     return found
 
 
-def _create(target: Target, plan: Plan, program: str, cwd: str, environ: Mapping[str, str]) -> None:
+def _create(target: Target, plan: Plan, program: str, cwd: str) -> None:
     """Create the planned files, or have the program take the session in.
 
     Raises:
@@ -224,7 +215,7 @@ def _create(target: Target, plan: Plan, program: str, cwd: str, environ: Mapping
         with tempfile.TemporaryDirectory(prefix="treering-") as folder:
             file = Path(folder) / plan.path.name
             file.write_bytes(plan.data)
-            _take_in(target, [program, *plan.take_in[1:], str(file)], plan.id, cwd, environ)
+            _take_in(target, [program, *plan.take_in[1:], str(file)], plan.id, cwd)
         return
     for path, data in plan.beside:
         with suppress(ExportExists):
@@ -232,12 +223,11 @@ def _create(target: Target, plan: Plan, program: str, cwd: str, environ: Mapping
     new_file(plan.path, plan.data)
 
 
-def _take_in(target: Target, command: Sequence[str], own_id: str, cwd: str, environ: Mapping[str, str]) -> None:
+def _take_in(target: Target, command: Sequence[str], own_id: str, cwd: str) -> None:
     try:
         done = subprocess.run(
             command,
             cwd=cwd,
-            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
