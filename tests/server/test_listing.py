@@ -91,7 +91,7 @@ async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path
         assert await sums("by=session") == {"s2": 2.5, "s0": 1.5, "s1": 0.25}
         assert await sums("by=day&since=2026-03-10T02:00:00Z") == {"2026-03-10": 2.0}
         assert await sums("by=day&until=2026-03-10T02:00:00Z&project=/src/p1") == {"2026-03-10": 0.5}
-        assert await sums("by=day&text=nothing") == {}
+        assert await sums("by=day&text=nothing") == await sums("by=day&groups=error") == {}
         # nobody was woken up for it
         assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3
 

@@ -91,15 +91,7 @@ class _Sum:
 async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
     """Add up what sessions cost, by day, project, session or model; entries outside a given time do not count."""
     service, query = call.service, call.query
-    wanted = SessionFilter(
-        project=query.project,
-        status=query.status,
-        key=query.key,
-        key_prefix=query.key_prefix,
-        parent=query.parent,
-        text=query.text,
-        since=query.since,  # a session may have entries after `until` and before it
-    )
+    wanted = replace(query, until=None)  # a session may have entries after `until` and before it
     found = await filtered(service, call.principal, wanted)
     readable = replace(found.query, without_status=CORRUPTED)
     rows = await found.find(replace(readable, order="last_entry", limit=READ_MAX))
@@ -123,13 +115,9 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
         UsageRow(name=name, title=titles.get(name or ""), sessions=len(each.sessions), usage=each.usage)
         for name, each in sums.items()
     ]
-    if query.by == "day":
-        parts.sort(key=lambda part: part.name or "")
-    else:
-        parts.sort(key=lambda part: (-part.usage.cost, -part.usage.total_tokens, part.name or ""))
     total = _total(part.usage for part in parts)
     return UsageSums(
-        rows=parts,
+        rows=sorted(parts, key=_by_name if query.by == "day" else _by_size),
         total=total,
         sessions=len(rows) - partial,
         left_out=many - len(rows),
@@ -138,6 +126,14 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
         counted=total != NOTHING,
         priced=total.cost > 0,
     )
+
+
+def _by_name(part: UsageRow) -> str:
+    return part.name or ""
+
+
+def _by_size(part: UsageRow) -> tuple[float, int, str]:
+    return -part.usage.cost, -part.usage.total_tokens, part.name or ""
 
 
 def _namer(query: UsageQuery) -> Callable[[SessionSummary, HourlyUsage], str | None]:
