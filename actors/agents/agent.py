@@ -20,12 +20,12 @@ from ...events.entries import Message
 from ...events.errors import AnswerCutOff, InvalidInput
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.pairing import request_at
-from ...projections.building.summaries import Summarizer, SummaryRequest
+from ...projections.building.summaries import SummaryRequest
 from ..session.branching import BranchReport
 from ..session.reading import place_of
 from ..session.session import Session
 from .events import AgentEvent, RequestSubscription, SentContext, SentRequests, Turn
-from .live_turn import LiveTurn, leave
+from .live_turn import LiveTurn
 from .model import Completed, Model, ModelRequest
 from .options import DEFAULT_AGENT_OPTIONS, AgentHooks, AgentOptions, ConversationSession
 from .streaming import TurnStream
@@ -174,16 +174,7 @@ class AgentSession:
         """
         target = self._branching_session(session)
         async with self._one_at_a_time(target):
-            policy = self._setup.hooks.leaving
-            return await leave(
-                target,
-                entry_id,
-                "switch",
-                policy,
-                self._summarizer,
-                tokenizer=self._setup.builder.tokenizer,
-                options=self._setup.options.summarizing,
-            )
+            return await self._live(target, _discard).leave(entry_id, "switch")
 
     # -- what was sent
 
@@ -226,7 +217,7 @@ class AgentSession:
                 if place < 0:
                     raise InvalidInput("this path has no user message to answer again")
                 storage = self._live(target, emit)
-                await storage.leave(context.messages[place].entry_id)
+                await storage.leave(context.messages[place].entry_id, "retry")
                 return await TurnRun(self._setup, storage, emit).respond(())
 
         return work
@@ -240,26 +231,14 @@ class AgentSession:
             yield TurnRun(self._setup, storage, emit)
 
     def _live(self, session: Session, emit: Emit) -> LiveTurn:
-        options = self._setup.options
-        return LiveTurn(
-            session,
-            self._setup.builder,
-            self._summarizer,
-            options.summarizing,
-            self._setup.hooks.leaving,
-            auto_compact=options.auto_compact,
-            emit=emit,
-        )
+        setup = self._setup
+        return LiveTurn(session, setup, setup.options.summarizer or summarizer_of(setup.model), emit)
 
     def _branching_session(self, session: Session | None) -> Session:
         target = session if session is not None else self._session
         if not isinstance(target, Session):
             raise InvalidInput("only a `Session` has branches: pass one to the agent or to this call")
         return target
-
-    @property
-    def _summarizer(self) -> Summarizer:
-        return self._setup.options.summarizer or summarizer_of(self._setup.model)
 
     @asynccontextmanager
     async def _one_at_a_time(self, session: ConversationSession | None) -> AsyncGenerator[None]:

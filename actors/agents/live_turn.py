@@ -7,7 +7,7 @@ of its execution, when it arrives. So a crash at any point leaves a session that
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Literal, cast
+from typing import cast
 
 import anyio
 from msgspec.structs import replace
@@ -19,14 +19,7 @@ from ...events.texts import whole
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.strategies import FullHistory
 from ...projections.building.strategy import SourceUnread, parts_needed
-from ...projections.building.summaries import (
-    DEFAULT_SUMMARIZER_OPTIONS,
-    Summarizer,
-    SummarizerOptions,
-    Summary,
-    SummaryRequest,
-)
-from ...projections.tokens import Tokenizer
+from ...projections.building.summaries import Summarizer, Summary, SummaryRequest
 from ..session.branching import BranchReport, left_between, shown_between
 from ..session.fitting import source_of
 from ..session.open_calls import OpenCall, Recovery, suspension
@@ -35,8 +28,9 @@ from ..session.session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
-from .options import LeavePolicy, LeftWork
+from .options import LeftWork, Why
 from .turn_storage import Emit, Window, history_change_error
+from .turns import AgentSetup
 
 _NO_SUMMARY = (ContextError, ModelError, LeafMoved)
 """The errors that mean that no summary could be made, whichever summarizer was asked."""
@@ -47,33 +41,20 @@ class LiveTurn:
 
     Args:
         session: The session.
-        builder: Builds its contexts.
+        setup: The builder of its contexts, the hooks and the options of the agent.
         summarizer: Makes summaries.
-        summarizing: The options of the summarizer.
-        policy: Decides whether to summarize a branch that is left.
-        auto_compact: Compact when the next request would exceed the window minus the reserve.
         emit: Sends events to the reader of the turn's stream.
     """
 
     saves_immediately = True
 
-    def __init__(
-        self,
-        session: Session,
-        builder: ContextBuilder,
-        summarizer: Summarizer,
-        summarizing: SummarizerOptions,
-        policy: LeavePolicy,
-        *,
-        auto_compact: bool,
-        emit: Emit,
-    ) -> None:
+    def __init__(self, session: Session, setup: AgentSetup, summarizer: Summarizer, emit: Emit) -> None:
         self._session = session
-        self._builder = builder
+        self._builder = setup.builder
+        self._policy = setup.hooks.leaving
+        self._summarizing = setup.options.summarizing
+        self._auto_compact = setup.options.auto_compact
         self._summarizer = summarizer
-        self._summarizing = summarizing
-        self._policy = policy
-        self._auto_compact = auto_compact
         self._emit = emit
         self._answer: str | None = None
         self._answers = 0
@@ -157,13 +138,26 @@ class LiveTurn:
         with anyio.move_on_after(GRACE_S, shield=True):
             await self._session.branch(entry_id)
 
-    async def leave(self, entry_id: str) -> None:
-        """Go back to an entry, in order to generate an answer again."""
-        await self._leave(entry_id, self._summarizer)
+    async def leave(self, entry_id: str, why: Why) -> BranchReport | None:
+        """Make an entry the leaf, and summarize the branch that is left if the policy says so.
 
-    async def _leave(self, entry_id: str, summarizer: Summarizer) -> None:
-        tokenizer, options = self._builder.tokenizer, self._summarizing
-        await leave(self._session, entry_id, "retry", self._policy, summarizer, tokenizer=tokenizer, options=options)
+        Returns:
+            The report of the summary; None if none was made.
+
+        Raises:
+            EntryNotFound: The session has no such entry.
+        """
+        return await self._leave(entry_id, why, self._summarizer)
+
+    async def _leave(self, entry_id: str, why: Why, summarizer: Summarizer) -> BranchReport | None:
+        session = self._session
+        left = await _left_work(session, entry_id, why)
+        if left is None or not await self._policy(left):
+            await session.branch(entry_id)
+            return None
+        return await session.summarize_branch(
+            entry_id, summarizer, tokenizer=self._builder.tokenizer, options=self._summarizing
+        )
 
     async def _leave_attempt(self, entry_id: str) -> None:
         """Go back from a failed attempt; if the policy wants a summary and none can be made, go back without one.
@@ -172,7 +166,7 @@ class LiveTurn:
         """
         summarizer = _WatchedSummarizer(self._summarizer)
         try:
-            await self._leave(entry_id, summarizer)
+            await self._leave(entry_id, "retry", summarizer)
         except Exception as error:
             if not summarizer.caused(error):
                 raise
@@ -309,32 +303,7 @@ def _only_masked(built: ContextBuildResult) -> bool:
     return bool(built.masked_message_count) and not built.summarized_message_count and built.needs_summary is None
 
 
-async def leave(
-    session: Session,
-    entry_id: str,
-    why: Literal["switch", "retry"],
-    policy: LeavePolicy,
-    summarizer: Summarizer,
-    *,
-    tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-) -> BranchReport | None:
-    """Make an entry the leaf, and summarize the branch that is left if the policy says so.
-
-    Returns:
-        The report of the summary; None if none was made.
-
-    Raises:
-        EntryNotFound: The session has no such entry.
-    """
-    left = await _left_work(session, entry_id, why)
-    if left is None or not await policy(left):
-        await session.branch(entry_id)
-        return None
-    return await session.summarize_branch(entry_id, summarizer, tokenizer=tokenizer, options=options)
-
-
-async def _left_work(session: Session, entry_id: str, why: Literal["switch", "retry"]) -> LeftWork | None:
+async def _left_work(session: Session, entry_id: str, why: Why) -> LeftWork | None:
     log = await session.log()
     index = log.index
     target = index.seq_of(entry_id)

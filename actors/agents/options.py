@@ -120,19 +120,23 @@ class TurnInput(Struct, frozen=True):
         return (*self.history, *self.input)
 
 
+Why: TypeAlias = Literal["switch", "retry"]
+"""Why the leaf leaves a branch: another entry was chosen, or an answer is generated again."""
+
+
 class LeftWork(Struct, frozen=True):
     """A branch that the leaf is about to leave.
 
     Attributes:
         session_id: The session.
-        why: "switch" if another entry was chosen, "retry" if an answer is generated again.
+        why: Why it is left.
         from_id: The current leaf.
         to_id: The entry that becomes the leaf.
         message_count: The number of messages after the last entry that both branches share.
     """
 
     session_id: str
-    why: Literal["switch", "retry"]
+    why: Why
     from_id: str
     to_id: str
     message_count: int
