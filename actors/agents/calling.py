@@ -20,6 +20,7 @@ from ...events.entries import Message
 from ...events.errors import InvalidEntry, InvalidInput
 from ...events.telemetry import failure_of, logger
 from .model import malformed_arguments
+from .options import AgentOptions
 from .tool import Suspend, Tool, ToolOutput
 
 GRACE_S = 5.0
@@ -59,24 +60,22 @@ class Waiting(Struct, frozen=True):
 async def carry_out(
     calls: Sequence[ToolUse],
     tools: Mapping[str, Tool],
+    options: AgentOptions,
     keep: Callable[[Finished], Awaitable[None]],
     *,
     session_id: str | None,
-    parallel_max: int,
-    timeout_s: float | None,
 ) -> list[Waiting]:
     """Execute calls, and return those that wait for external results, in the order of the calls.
 
     Args:
         calls: The calls of one answer.
         tools: The tools by name.
+        options: How many calls run at once, and how long each may take.
         keep: Receives the results one at a time, in order of arrival. When it raises, the running calls are cancelled.
             When the turn is cancelled, it still receives the results that have arrived.
         session_id: The session, for the program's logs; None without one.
-        parallel_max: The maximum number of calls that run at once.
-        timeout_s: Seconds after which a tool is cancelled; None sets no timeout.
     """
-    execution = _Execution(tools, keep, session_id=session_id, parallel_max=parallel_max, timeout_s=timeout_s)
+    execution = _Execution(tools, options, keep, session_id)
     try:
         async with anyio.create_task_group() as group:
             for call in calls:
@@ -99,17 +98,15 @@ class _Execution:
     def __init__(
         self,
         tools: Mapping[str, Tool],
+        options: AgentOptions,
         keep: Callable[[Finished], Awaitable[None]],
-        *,
         session_id: str | None,
-        parallel_max: int,
-        timeout_s: float | None,
     ) -> None:
         self._tools = tools
         self._keep = keep
         self._session_id = session_id
-        self._timeout_s = timeout_s
-        self._gate = anyio.Semaphore(parallel_max)
+        self._timeout_s = options.tool_timeout_s
+        self._gate = anyio.Semaphore(options.parallel_calls_max)
         # A memory channel would lose an item that it handed to a reader whose task is cancelled before it wakes.
         self._outcomes: deque[Finished | Waiting] = deque()
         self._outcome_arrived = anyio.Event()
@@ -120,11 +117,50 @@ class _Execution:
         """Execute a call; if the program is to exit, cancel the scope."""
         async with self._gate:
             try:
-                self._outcomes.append(await _outcome(call, self._tools, self._session_id, self._timeout_s))
+                self._outcomes.append(await self._outcome(call))
             except (KeyboardInterrupt, SystemExit) as error:
                 self.failure = error
                 scope.cancel()
             self._outcome_arrived.set()
+
+    async def _outcome(self, call: ToolUse) -> Finished | Waiting:
+        started = anyio.current_time()
+        try:
+            output = await self._output(call)
+        except Suspend as suspend:
+            return Waiting(call, suspend)
+        taken_ms = (anyio.current_time() - started) * 1000
+        return Finished(call, output, taken_ms if output.duration_ms is None else output.duration_ms)
+
+    async def _output(self, call: ToolUse) -> ToolOutput:
+        tools, timeout_s = self._tools, self._timeout_s
+        tool = tools.get(call.name)
+        if tool is None:
+            known = ", ".join(sorted(tools)) or "none"
+            return ToolOutput.failed(f"There is no tool {call.name!r}. The tools are: {known}.")
+        malformed = malformed_arguments(call)
+        if malformed is not None:
+            return ToolOutput.failed(f"The arguments are not a JSON object: {malformed}")
+        log_fields: dict[str, object] = {"session_id": self._session_id, "call_id": call.id, "tool": call.name}
+        try:
+            with anyio.move_on_after(timeout_s):
+                return await tool(call.input)
+        except Suspend:
+            raise
+        except anyio.get_cancelled_exc_class() as error:
+            if anyio.current_effective_deadline() == -math.inf:
+                raise
+            # This call was not cancelled: asyncio raises the same error when the tool awaits a task that was cancelled.
+            logger().warning("tool_cancelled", **log_fields, **failure_of(error, trace_in_tool(error)))
+            return ToolOutput.failed("The tool was cancelled before it answered.")
+        except Exception as error:  # noqa: BLE001  # a tool may raise anything, and the model gets it as the result
+            if isinstance(error, InvalidInput) and not isinstance(error, InvalidEntry):
+                return ToolOutput.failed(str(error))
+            logger().warning("tool_failed", **log_fields, **failure_of(error, trace_in_tool(error)))
+            name = type(error).__name__
+            return ToolOutput.failed(f"{name}: {error}" if str(error) else name)
+        logger().warning("tool_timed_out", **log_fields, timeout_s=timeout_s)
+        return ToolOutput.failed(f"The tool gave no answer within {timeout_s} seconds.")
 
     async def keep_outcomes(self, count: int, scope: anyio.CancelScope) -> None:
         """Handle this many outcomes as they arrive; if one cannot be kept, cancel the scope."""
@@ -155,50 +191,6 @@ class _Execution:
             self.waiting.append(outcome)
         else:
             await self._keep(outcome)
-
-
-async def _outcome(
-    call: ToolUse, tools: Mapping[str, Tool], session_id: str | None, timeout_s: float | None
-) -> Finished | Waiting:
-    started = anyio.current_time()
-    try:
-        output = await _output(call, tools, session_id, timeout_s)
-    except Suspend as suspend:
-        return Waiting(call, suspend)
-    taken_ms = (anyio.current_time() - started) * 1000
-    return Finished(call, output, taken_ms if output.duration_ms is None else output.duration_ms)
-
-
-async def _output(
-    call: ToolUse, tools: Mapping[str, Tool], session_id: str | None, timeout_s: float | None
-) -> ToolOutput:
-    tool = tools.get(call.name)
-    if tool is None:
-        known = ", ".join(sorted(tools)) or "none"
-        return ToolOutput.failed(f"There is no tool {call.name!r}. The tools are: {known}.")
-    malformed = malformed_arguments(call)
-    if malformed is not None:
-        return ToolOutput.failed(f"The arguments are not a JSON object: {malformed}")
-    log_fields: dict[str, object] = {"session_id": session_id, "call_id": call.id, "tool": call.name}
-    try:
-        with anyio.move_on_after(timeout_s):
-            return await tool(call.input)
-    except Suspend:
-        raise
-    except anyio.get_cancelled_exc_class() as error:
-        if anyio.current_effective_deadline() == -math.inf:
-            raise
-        # This call was not cancelled: asyncio raises the same error when the tool awaits a task that was cancelled.
-        logger().warning("tool_cancelled", **log_fields, **failure_of(error, trace_in_tool(error)))
-        return ToolOutput.failed("The tool was cancelled before it answered.")
-    except Exception as error:  # noqa: BLE001  # a tool may raise anything, and the model gets it as the result
-        if isinstance(error, InvalidInput) and not isinstance(error, InvalidEntry):
-            return ToolOutput.failed(str(error))
-        logger().warning("tool_failed", **log_fields, **failure_of(error, trace_in_tool(error)))
-        name = type(error).__name__
-        return ToolOutput.failed(f"{name}: {error}" if str(error) else name)
-    logger().warning("tool_timed_out", **log_fields, timeout_s=timeout_s)
-    return ToolOutput.failed(f"The tool gave no answer within {timeout_s} seconds.")
 
 
 _CALLERS = frozenset({f"{__package__}.calling", f"{__package__}.tool"})

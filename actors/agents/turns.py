@@ -191,10 +191,9 @@ class TurnRun:
             waiting = await carry_out(
                 calls,
                 setup.tools,
+                options,
                 partial(self._store_result, message_id=entry_id),
                 session_id=self._storage.session_id,
-                parallel_max=options.parallel_calls_max,
-                timeout_s=options.tool_timeout_s,
             )
             if waiting:
                 pending = [_open_call(each, entry_id) for each in waiting]
