@@ -74,7 +74,7 @@ def read_message(source: Object, notes: Notes) -> Message | None:
             if source.get(name):
                 notes.leave_out(f"result field {name}", source[name])
         body = (
-            content_parts if any(isinstance(part, ImagePart) for part in content_parts) else _joined_text(content_parts)
+            content_parts if any(isinstance(part, ImagePart) for part in content_parts) else plain_text(content_parts)
         )
         return Message("tool", (tool_result(call_id, body),), tool_name=as_text(source.get("name")) or None)
     if role is None:
@@ -149,7 +149,7 @@ def _repeated_parts(
     source: Object, content: list[TextPart | ImagePart], notes: Notes
 ) -> Iterator[TextPart | ImagePart]:
     """Yield what the fields that repeat the content hold beyond it: texts, and images unless they are in `media`."""
-    said = _joined_text(content)
+    said = plain_text(content)
     for name in ("system_parts", "content_parts"):
         for each in as_items(source.get(name)):
             for part in _noted_parts(each, notes):
@@ -175,10 +175,6 @@ def _parts(value: JSON) -> list[TextPart | ImagePart]:
     address = as_text(as_object(url).get("url")) or as_text(url)
     found: list[TextPart | ImagePart] = [text(words)] if isinstance(words, str) else []
     return [*found, image_at(address)] if address else found
-
-
-def _joined_text(content_parts: list[TextPart | ImagePart]) -> str:
-    return "\n".join(part.text.content for part in content_parts if isinstance(part, TextPart))
 
 
 class SimpleMessage(Struct, frozen=True):
