@@ -51,10 +51,12 @@ def describes(entry: Entry, format: str, session: str) -> bool:
     return entry.id == _described_id(format, session, entry.parent_id, entry.timestamp, payload)
 
 
-def is_derived(entry_id: str) -> bool:
-    """Return whether an id may come from `derived_id`; a host derives ids in this form from command ids."""
+def is_derived(entry: Entry) -> bool:
+    """Return whether the id of an entry comes from `derived_id`; a host derives ids in this form from command ids."""
+    if entry.id is None or entry.command_id is not None:
+        return False
     try:
-        return UUID(entry_id).version == _DERIVED_VERSION
+        return UUID(entry.id).version == _DERIVED_VERSION
     except ValueError:
         return False
 

@@ -14,7 +14,7 @@ from binascii import Error as NotEncoded
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...events.entries import NATIVE_VERSION, Entry, Header, KnownEntry
+from ...events.entries import NATIVE_VERSION, Header, KnownEntry
 from ...events.errors import InvalidEntry
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
@@ -56,7 +56,7 @@ class AgentFrameworkFormat(Format):
             header=header,
             entries=_entries(path, Chain(NAME, header.id, started), notes),
             findings=findings,
-            is_of_source=_is_of_the_framework,
+            is_of_source=is_derived,
         )
 
 
@@ -95,7 +95,3 @@ def _entry(line: Line, chain: Chain, notes: Notes) -> KnownEntry | None:
 def _is_message(value: Object) -> bool:
     is_of_kind = value.get("type") == "message" and isinstance(value.get("role"), str)
     return is_of_kind and isinstance(value.get("contents"), list)
-
-
-def _is_of_the_framework(entry: Entry) -> bool:
-    return entry.id is not None and entry.command_id is None and is_derived(entry.id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...events.entries import NATIVE_VERSION, Entry, Header
+from ...events.entries import NATIVE_VERSION, Header
 from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import is_derived
@@ -46,9 +46,5 @@ class LanggraphFormat(DatabaseFormat):
                 header=Header(id=thread, version=NATIVE_VERSION, timestamp=reading.started() or started, key=thread),
                 entries=reading.entries(),
                 findings=findings,
-                is_of_source=_is_of_the_saver,
+                is_of_source=is_derived,
             )
-
-
-def _is_of_the_saver(entry: Entry) -> bool:
-    return entry.id is not None and entry.command_id is None and is_derived(entry.id)

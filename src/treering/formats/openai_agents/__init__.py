@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...events.entries import NATIVE_VERSION, Entry, Header, KnownEntry
+from ...events.entries import NATIVE_VERSION, Header, KnownEntry
 from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import is_derived
@@ -92,7 +92,7 @@ def _session(database: Database, names: _Names, row: Row, findings: list[Finding
         entries=_entries(database, items, branches.entries(items) if has_branches else _plain(database, names, items)),
         findings=findings,
         leaf_id=branches.leaf(session) if has_branches else None,
-        is_of_source=_is_of_the_sdk,
+        is_of_source=is_derived,
     )
 
 
@@ -112,7 +112,3 @@ def _plain(database: Database, names: _Names, items: Items) -> Iterator[KnownEnt
         if entry is not None:
             leaf = entry.id
             yield entry
-
-
-def _is_of_the_sdk(entry: Entry) -> bool:
-    return entry.id is not None and entry.command_id is None and is_derived(entry.id)

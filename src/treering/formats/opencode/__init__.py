@@ -211,9 +211,7 @@ def _read(stored: StoredSession) -> ForeignSession:
 
 
 def _is_of_opencode(entry: Entry) -> bool:
-    return entry.id is not None and (
-        entry.id.startswith(_MESSAGE_PREFIX) or (entry.command_id is None and is_derived(entry.id))
-    )
+    return entry.id is not None and (entry.id.startswith(_MESSAGE_PREFIX) or is_derived(entry))
 
 
 def _parted(records: Sequence[Record], revert: Object) -> tuple[Sequence[Record], Sequence[Record]]:

@@ -23,7 +23,6 @@ from ...events.entries import (
     NATIVE_VERSION,
     ContextEdit,
     Custom,
-    Entry,
     Header,
     KnownEntry,
     Payload,
@@ -81,7 +80,7 @@ def _foreign(reading: _Reading, data: Object, what: str) -> ForeignSession:
         header=Header(id=reading.key, version=NATIVE_VERSION, timestamp=started, key=reading.key),
         entries=reading.shared(data) if what == "session" else reading.conversation(data),
         findings=reading.findings,
-        is_of_source=_is_of_the_framework,
+        is_of_source=is_derived,
     )
 
 
@@ -166,7 +165,3 @@ def _object(path: Path) -> Object | None:
 
 def _digest(data: Object) -> str:
     return blake2b(msgspec.json.encode(data, order="deterministic"), digest_size=16).hexdigest()
-
-
-def _is_of_the_framework(entry: Entry) -> bool:
-    return entry.id is not None and entry.command_id is None and is_derived(entry.id)
