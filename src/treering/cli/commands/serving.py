@@ -7,7 +7,7 @@ import os
 import sys
 import webbrowser
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 import click
 import structlog
+from msgspec import Struct
 
 from ...actors.host.host import SessionHost
 from ...events.disk.disk import OsDisk
@@ -27,8 +28,11 @@ from ..options import home_options, json_option, root_option
 from ..output import echo_json, run
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from ...actors.host.placement import Placement
     from ...actors.programs.mirror import ProgramMirror
+    from ...server.application import Application
     from ...server.cluster.peers import Cluster
     from ...server.tokens import Tokens
 
@@ -109,46 +113,91 @@ def serve(
         raise InvalidInput("a browser cannot open a Unix socket: leave out --open or --uds")
     if (ssl_certfile is None) != (ssl_keyfile is None):
         raise InvalidInput("TLS needs both --ssl-certfile and --ssl-keyfile")
-    certificate = None if ssl_certfile is None or ssl_keyfile is None else (ssl_certfile, ssl_keyfile)
-    cluster = _cluster(advertise, peer, cluster_secret_file)
-    run(
-        _serve,
-        None if programs else home,
-        tokens,
-        cluster,
-        (host, port, uds),
-        opens,
-        (read_only, is_private, root_path, allowed_host, allow_origin),
-        trusted_proxy,
-        certificate,
-        use_uvloop=find_spec("uvloop") is not None,
+    serving = _Serving(
+        home=None if programs else home,
+        tokens=tokens,
+        cluster=_cluster(advertise, peer, cluster_secret_file),
+        host=host,
+        port=port,
+        uds=uds,
+        certificate=None if ssl_certfile is None or ssl_keyfile is None else (ssl_certfile, ssl_keyfile),
+        root_path=root_path,
+        opens=opens,
+        is_private=is_private,
+        read_only=read_only or programs,
+        allowed_hosts=allowed_host,
+        allow_origins=allow_origin,
+        trusted_proxies=trusted_proxy,
     )
+    run(_serve, serving, use_uvloop=find_spec("uvloop") is not None)
 
 
-async def _serve(
-    home: Home | None,
-    tokens: Tokens,
-    cluster: Cluster | None,
-    place: tuple[str, int, Path | None],
-    opens: bool,
-    options: tuple[bool, bool, str, tuple[str, ...], tuple[str, ...]],
-    trusted_proxies: tuple[str, ...],
-    certificate: tuple[Path, Path] | None,
-) -> None:
-    from ...server.application import app
-    from ...server.guard import LOOPBACK
+class _Serving(Struct, frozen=True, kw_only=True):
+    """A server as the command line describes it; without a `home`, it shows the sessions of other programs."""
+
+    home: Home | None
+    tokens: Tokens
+    cluster: Cluster | None
+    host: str
+    port: int
+    uds: Path | None
+    certificate: tuple[Path, Path] | None
+    root_path: str
+    opens: bool
+    is_private: bool
+    read_only: bool
+    allowed_hosts: tuple[str, ...]
+    allow_origins: tuple[str, ...]
+    trusted_proxies: tuple[str, ...]
+
+    def addresses(self, listening: socket) -> tuple[str, str | None]:
+        """Return the address of the server, and that of its viewer for this machine; None at a Unix socket."""
+        if self.uds is not None:
+            return f"unix:{self.uds}", None
+        scheme = "http" if self.certificate is None else "https"
+        end = f"{listening.getsockname()[1]}{self.root_path}"
+        here = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, _shown(self.host))
+        return f"{scheme}://{_shown(self.host)}:{end}", f"{scheme}://{here}:{end}/"
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[tuple[SessionHost, ProgramMirror | None]]:
+        """Open the host of the sessions, and what fills it if they are those of other programs."""
+        if self.home is None:
+            async with _programs() as programs:
+                yield programs.host, programs
+            return
+        placement: Placement = "local" if self.cluster is None else "forward"
+        address = None if self.cluster is None else self.cluster.address
+        async with SessionHost(
+            self.home.root, settings=self.home.settings(), placement=placement, address=address
+        ) as host:
+            yield host, None
+
+    def application(self, host: SessionHost, programs: ProgramMirror | None) -> Application:
+        """Return what answers requests."""
+        from ...server.application import Application
+        from ...server.guard import LOOPBACK
+
+        return Application(
+            host,
+            tokens=self.tokens,
+            open_without_tokens=self.is_private,
+            read_only=self.read_only,
+            programs=programs,
+            allowed_hosts=[*LOOPBACK, _shown(self.host), *self.allowed_hosts],
+            allow_origins=self.allow_origins,
+            cluster=self.cluster,
+        )
+
+
+async def _serve(serving: _Serving) -> None:
     from ...server.serving import listen, serve
 
-    host, port, uds = place
-    read_only, is_private, root_path, allowed_hosts, allow_origins = options
-    listening = listen(host, port, uds)
-    scheme = "http" if certificate is None else "https"
-    address = f"unix:{uds}" if uds is not None else f"{scheme}://{_shown(host)}:{listening.getsockname()[1]}{root_path}"
-    shown_host = "127.0.0.1" if host == "0.0.0.0" else "[::1]" if host == "::" else _shown(host)
-    viewer = f"{scheme}://{shown_host}:{listening.getsockname()[1]}{root_path}/" if uds is None else None
-    signs_in = viewer is not None and tokens.any()
-    if viewer is not None and signs_in:
-        viewer = f"{viewer}#once={tokens.create('admin', once=True)}"
+    listening = listen(serving.host, serving.port, serving.uds)
+    address, viewer = serving.addresses(listening)
+    signs_in = viewer is not None and serving.tokens.any()
+    if signs_in:
+        viewer = f"{viewer}#once={serving.tokens.create('admin', once=True)}"
     started = anyio.Event()
 
     def say_started() -> None:
@@ -161,41 +210,20 @@ async def _serve(
             click.echo("no browser could be opened here: open the address yourself", err=True)
 
     _log_as_json()
-    placement: Placement = "local" if cluster is None else "forward"
-    own_address = None if cluster is None else cluster.address
-    async with AsyncExitStack() as stack:
-        programs: ProgramMirror | None = None
-        if home is None:
-            programs = await stack.enter_async_context(_programs())
-            sessions = programs.host
-        else:
-            settings = home.settings()
-            sessions = SessionHost(home.root, settings=settings, placement=placement, address=own_address)
-            await stack.enter_async_context(sessions)
-        application = app(
-            sessions,
-            tokens=tokens,
-            open_without_tokens=is_private,
-            read_only=read_only or programs is not None,
-            programs=programs,
-            allowed_hosts=[*LOOPBACK, _shown(host), *allowed_hosts],
-            allow_origins=allow_origins,
-            cluster=cluster,
+    async with serving.opened() as (host, programs), anyio.create_task_group() as tasks:
+        if serving.opens:
+            tasks.start_soon(open_viewer)
+        if programs is not None:
+            tasks.start_soon(programs.run)
+        await serve(
+            serving.application(host, programs),
+            listening,
+            root_path=serving.root_path,
+            trusted_proxies=serving.trusted_proxies,
+            certificate=serving.certificate,
+            started=say_started,
         )
-        async with anyio.create_task_group() as tasks:
-            if opens:
-                tasks.start_soon(open_viewer)
-            if programs is not None:
-                tasks.start_soon(programs.run)
-            await serve(
-                application,
-                listening,
-                root_path=root_path,
-                trusted_proxies=trusted_proxies,
-                certificate=certificate,
-                started=say_started,
-            )
-            tasks.cancel_scope.cancel()
+        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
