@@ -191,20 +191,7 @@ class Exchange:
         if service.tracing is not None and not route.streams:
             self._span = service.tracing.begin(method, route.path, incoming.headers)
         scope["treering.session"] = names.get("session_id")
-        principal = self._principal = await guard.principal_of(incoming)
-        if route.right != "none":
-            if principal is None:
-                raise NotAuthorized("this needs a token: send it as `Authorization: Bearer TOKEN`")
-            if not principal.may(route.right):
-                raise NotAuthorized(f"this needs the role {route.right!r}, not {principal.role!r}", known=True)
-        if method not in _SAFE:
-            guard.check_origin(incoming)
-        if service.stopping.is_set() and route.right != "none":
-            raise Unavailable("the server stops: repeat the request when it is back")
-        caller = principal or NOBODY
-        if not route.probe:
-            service.enter(caller, streams=route.streams)
-            self._counted_for = caller
+        caller = await self._enter(route)
         query = _NOTHING if route.page else incoming.query(route.query)
         body = await incoming.body(route.body, converted=not route.handler_converts)
         if route.body is bytes and guard.is_from_host(incoming):
@@ -231,6 +218,25 @@ class Exchange:
         if call.etag is not None:
             reply.headers = {**reply.headers, "etag": call.etag}
         return reply
+
+    async def _enter(self, route: Route) -> Principal:
+        """Return who asks after checking that they may, and count the request as running."""
+        service, guard = self._service, self._guard
+        principal = self._principal = await guard.principal_of(self._incoming)
+        if route.right != "none":
+            if principal is None:
+                raise NotAuthorized("this needs a token: send it as `Authorization: Bearer TOKEN`")
+            if not principal.may(route.right):
+                raise NotAuthorized(f"this needs the role {route.right!r}, not {principal.role!r}", known=True)
+        if self._scope["method"] not in _SAFE:
+            guard.check_origin(self._incoming)
+        if service.stopping.is_set() and route.right != "none":
+            raise Unavailable("the server stops: repeat the request when it is back")
+        caller = principal or NOBODY
+        if not route.probe:
+            service.enter(caller, streams=route.streams)
+            self._counted_for = caller
+        return caller
 
     def _leave(self) -> None:
         """Count the request as running no longer."""
