@@ -22,6 +22,7 @@ from treering import SessionHost
 from treering.cli import main
 from treering.events.disk.disk import OsDisk
 from treering.server.openapi import document
+from treering.sessions import AppendOptions
 from treering.testing.disks import FaultyDisk
 
 from .conftest import Client, Serve
@@ -123,6 +124,9 @@ async def test_the_interface_is_described_by_what_is_checked_in(client: Client) 
         "run `python -m treering.server.openapi docs/openapi.json`"
     )
     assert described.json()["openapi"].startswith("3.1")
+    body = described.json()["paths"]["/v1/sessions/{session_id}/entries"]["post"]["requestBody"]["content"]
+    several = body["application/json"]["schema"]["anyOf"][1]["properties"]
+    assert several.keys() == {"entries", *AppendOptions.__annotations__}
 
 
 @pytest.mark.feature("S-1", "S-28")

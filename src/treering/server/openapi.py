@@ -114,26 +114,18 @@ def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     elif route.body is not None:
         schema = {**by_type[id(_body_type(route))], **route.schema}
         if route.body is NewEntries:
-            schema = {
-                "anyOf": [
-                    schema,
-                    {
-                        "type": "object",
-                        "required": ["entries"],
-                        "properties": {
-                            "entries": {"type": "array", "items": schema, "minItems": 1},
-                            "below": {"type": ["string", "null"]},
-                            "aside": {"type": "boolean", "default": False},
-                            "expected_leaf": {"type": ["string", "null"]},
-                            "expected_seq": {"type": ["integer", "null"], "minimum": 0},
-                        },
-                        "additionalProperties": False,
-                    },
-                ]
-            }
+            schema = {"anyOf": [schema, _several(schema)]}
         is_needed = route.body is NewEntries or any(each.required for each in structs.fields(route.body))
         described["requestBody"] = {"required": is_needed, "content": {"application/json": {"schema": schema}}}
     return described
+
+
+def _several(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a body of several entries, given that of one."""
+    (_, components) = msgspec.json.schema_components([NewEntries], schema_hook=_schema_of, ref_template=_COMPONENTS)
+    schema: dict[str, Any] = components[NewEntries.__name__]
+    entries = {"type": "array", "items": entry, "minItems": 1}
+    return {**schema, "properties": {**schema["properties"], "entries": entries}}
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
