@@ -1,8 +1,9 @@
-"""Waiting for what is not in a log yet, for readers that ask page by page instead of following a stream."""
+"""Waiting as long as a client does: for its answer, or for what is not in a log yet if it reads page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 import anyio
 
@@ -11,6 +12,7 @@ from ..events.entries import Entry
 from ..events.errors import TreeringError
 from ..events.stores.base import Cursor
 from ..projections.feed_events import Reset
+from .routing import Call
 from .service import Service, not_found
 
 
@@ -50,3 +52,34 @@ async def until_newer(service: Service, session: Session, after: int, types: Seq
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
+    """Do something as long as the client waits for it.
+
+    Raises:
+        ConnectionResetError: The client left.
+    """
+    is_gone = False
+    failure: TreeringError | None = None
+
+    async def until_gone() -> None:
+        nonlocal is_gone
+        while (await call.incoming.receive())["type"] != "http.disconnect":
+            pass
+        is_gone = True
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(until_gone)
+        try:
+            yield
+        except TreeringError as error:
+            failure = error  # which a task group would wrap
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if is_gone:
+        call.service.metrics.abandoned.inc()
+        raise ConnectionResetError("the client left before its answer was there")

@@ -20,8 +20,7 @@ from ..http.problems import Malformed
 from ..http.wire import convert, entry_raw, read_payloads
 from ..preconditions import REPEATED, append_options, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
-from ..waiting import until_newer
-from .finding import while_there
+from ..waiting import until_newer, while_there
 
 routes = Routes()
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-import anyio
 from msgspec import Meta, Struct
 
 from ...actors.search.hits import Hit
 from ...events.entries import Moment
-from ...events.errors import TreeringError
 from ...events.index import LogIndex
 from ...projections.outline import descendants, place_on
 from ...wire import FoundEntry, Page
 from ..http.fields import Folder, Limit, Name
 from ..http.pages import check_limit, page_word, read_page
 from ..routing import Call, Routes
+from ..waiting import while_there
 from .outlines import looked_through
 
 routes = Routes()
+
+_ALL = 10**9
 
 
 class SearchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,40 +133,6 @@ async def _search(
                 break
             hits.append(_found(hit))
     return Page(hits, None if is_last else page_word(start + len(hits), ""))
-
-
-@asynccontextmanager
-async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
-    """Do something as long as the client waits for it.
-
-    Raises:
-        ConnectionResetError: The client left.
-    """
-    is_gone = False
-    failure: TreeringError | None = None
-
-    async def until_gone() -> None:
-        nonlocal is_gone
-        while (await call.incoming.receive())["type"] != "http.disconnect":
-            pass
-        is_gone = True
-        tasks.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(until_gone)
-        try:
-            yield
-        except TreeringError as error:
-            failure = error  # which a task group would wrap
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    if is_gone:
-        call.service.metrics.abandoned.inc()
-        raise ConnectionResetError("the client left before its answer was there")
-
-
-_ALL = 10**9
 
 
 def _found(hit: Hit) -> FoundEntry:

@@ -41,7 +41,7 @@ from ..http.problems import Malformed
 from ..http.wire import encode
 from ..mcp.reach import PrincipalReach
 from ..routing import Call, Nothing, Reply, Routes
-from .finding import while_there
+from ..waiting import while_there
 
 routes = Routes()
 
