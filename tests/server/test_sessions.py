@@ -104,11 +104,12 @@ async def test_sessions_over_http_are_those_of_the_library(client: Client, host:
     await client.ask("POST", "/v1/sessions/b/unarchive")
     assert "b" in [row.id for row in await host.list_sessions()]
     await client.ask("DELETE", "/v1/sessions/b", status=204)
-    await client.ask("POST", "/v1/sessions", {"id": "c"}, status=201)
     hello = {"type": "message", "message": {"role": "user", "content": "Hello"}}
-    await client.ask("POST", "/v1/sessions/c/entries", hello, status=201)
-    await client.ask("DELETE", "/v1/sessions/c", status=204)
-    assert not client.application.service.forget("c")  # nothing of it is kept in memory
+    for address, status in (("/v1/sessions/c", 204), ("/openai/v1/conversations/c", 200)):
+        await client.ask("POST", "/v1/sessions", {"id": "c"}, status=201)
+        await client.ask("POST", "/v1/sessions/c/entries", hello, status=201)
+        await client.ask("DELETE", address, status=status)
+        assert not client.application.service.forget("c")  # nothing of it is kept in memory
     assert "b" not in [row.id for row in await host.list_sessions(status="any")]
     await client.ask("GET", "/v1/sessions/b", status=404)
     await client.ask("DELETE", "/v1/sessions/b", status=404)

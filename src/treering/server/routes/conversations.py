@@ -172,6 +172,7 @@ async def delete_conversation(call: Call[Nothing, None]) -> DeletedConversation:
     call.service.check_writable()
     row = await call.service.row(call.principal, call.session_id)
     await call.service.host.delete(row)
+    call.service.forget(row.id)  # whose handle would keep its entries in memory
     return DeletedConversation(row.id, deleted=True)
 
 
