@@ -93,7 +93,7 @@ class Walk:
                 yield from self._sessions_in_folder(pending.pop(), pending)
             return
         head = head_of(self._source)
-        _refuse_unreadable(self._source, head)
+        _refuse_old_qwen(self._source, head)
         if self._requested_format is None:
             _refuse_task(self._source)
         chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head)
@@ -166,11 +166,11 @@ class Walk:
     def _sessions_in_file(self, path: Path) -> Iterator[Found]:
         try:
             head = beginning_of(path, _LOOK)
-            if len(head) == _LOOK and _may_be_session(path, head):
-                head = beginning_of(path, HEAD_MAX)
-            chosen = self._recognize(path, head) if _may_be_session(path, head) else None
+            chosen: Format | None = None
             if _may_be_session(path, head):
-                _refuse_unreadable(path, head)
+                head = beginning_of(path, HEAD_MAX) if len(head) == _LOOK else head
+                chosen = self._recognize(path, head)
+                _refuse_old_qwen(path, head)
             if self._requested_format is None:
                 _refuse_task(path)
         except ForeignFormatError as error:
@@ -212,7 +212,7 @@ def _read(chosen: Format, path: Path) -> Iterator[Found]:
         yield Found(chosen, path, session)
 
 
-def _refuse_unreadable(path: Path, head: bytes) -> None:
+def _refuse_old_qwen(path: Path, head: bytes) -> None:
     if _OLD_QWEN.match(beginning(head)) is not None:
         raise ForeignFormatError(
             "this looks like a session of Qwen Code before version 0.5, which treering cannot read: it was left as it "
