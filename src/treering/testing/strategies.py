@@ -64,13 +64,10 @@ from ..events.entries import (
     Label,
     Message,
     MessageEntry,
-    ModelChange,
     Payload,
     SessionInfo,
     ThinkingLevel,
-    ToolExecution,
     Usage,
-    UsageRecord,
     entry_of,
 )
 from ..events.json_values import JSON, raw_json
@@ -399,32 +396,8 @@ def _compactions() -> SearchStrategy[Compaction]:
     )
 
 
-@cache
-def _tool_executions() -> SearchStrategy[ToolExecution]:
-    return st.builds(
-        ToolExecution,
-        tool_call_id=_words(min_size=1),
-        tool_name=_words(min_size=1),
-        raw_arguments=_objects(),
-        success=st.booleans(),
-        error=_maybe(_words()),
-        exit_code=_maybe(st.integers(-255, 255)),
-        duration_ms=_maybe(st.floats(0, 1e9)),
-        tokens=_maybe(st.integers(0, 10**9)),
-        message_id=_maybe(ids()),
-    )
-
-
-@cache
-def _usage_records() -> SearchStrategy[UsageRecord]:
-    words = _maybe(_words())
-    counts = _maybe(st.integers(0, 10**9))
-    return st.builds(UsageRecord, _words(min_size=1), _usages(), words, words, words, counts, _maybe(_objects()))
-
-
 _PAYLOADS: dict[str, Callable[[], SearchStrategy[Payload]]] = {
     "message": messages,
-    "model_change": lambda: st.builds(ModelChange, _words(min_size=1), _words(min_size=1)),
     "thinking_level": lambda: st.builds(ThinkingLevel, st.sampled_from(["off", "low", "high"]) | _words()),
     "label": lambda: st.builds(Label, ids(), _maybe(_words())),
     "session_info": _infos,
@@ -434,8 +407,6 @@ _PAYLOADS: dict[str, Callable[[], SearchStrategy[Payload]]] = {
     ),
     "custom": lambda: st.builds(Custom, _words(min_size=1), _raws()),
     "custom_message": lambda: st.builds(CustomMessage, _words(min_size=1), contents("user"), st.booleans(), _raws()),
-    "tool_execution": _tool_executions,
-    "usage": _usage_records,
     "context_edit": lambda: st.builds(ContextEdit, ids(), _maybe(contents("user"))),
 }
 """How payloads are drawn, by type; those of all other types are drawn by the types of their fields."""
