@@ -18,11 +18,9 @@ from typing import Protocol, Self, TypeVar
 import msgspec
 from anyio import move_on_after
 
-from ..events.errors import ModelUnavailable
+from ..events.errors import ModelUnavailable, Unavailable
+from ..events.server_sent import Events
 from ..events.texts import whole_json
-
-EVENT_BYTES_MAX = 64 * 1024 * 1024
-"""The maximum size of an event, in bytes: no answer comes near it, and a faulty server must not exhaust memory."""
 
 END_WAIT_S = 0.1
 """How long to wait for the end of a complete response, in seconds, so that its connection can be reused."""
@@ -64,9 +62,7 @@ class EventData:
     def __init__(self, response: Response) -> None:
         self._response = response
         self._body = response.aiter_bytes()
-        self._rest: list[bytes] = []
-        self._held_bytes = 0
-        self._lines: list[bytes] = []
+        self._events = Events()
         self._ready: deque[bytes] = deque()
 
     def __aiter__(self) -> Self:
@@ -97,22 +93,7 @@ class EventData:
         Raises:
             ModelUnavailable: An event is too long.
         """
-        self._held_bytes += len(piece)
-        if self._held_bytes > EVENT_BYTES_MAX:
-            raise ModelUnavailable(
-                f"the server sent an event of more than {EVENT_BYTES_MAX} bytes; the answer was abandoned"
-            )
-        end, *others = piece.split(b"\n")
-        self._rest.append(end)
-        if not others:
-            return
-        *lines, rest = b"".join(self._rest), *others
-        self._rest = [rest]
-        for line in lines:
-            line = line.removesuffix(b"\r")
-            if line.startswith(b"data:"):
-                self._lines.append(line.removeprefix(b"data:").removeprefix(b" "))
-            elif not line and self._lines:
-                self._ready.append(b"\n".join(self._lines))
-                self._lines.clear()
-        self._held_bytes = len(rest) + sum(map(len, self._lines))
+        try:
+            self._ready.extend(event.data for event in self._events.take(piece))
+        except Unavailable as error:
+            raise ModelUnavailable(f"{error.message}, and the answer abandoned") from error

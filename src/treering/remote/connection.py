@@ -31,8 +31,8 @@ from ..events.errors import (
     Unavailable,
 )
 from ..events.problem import MEDIA_TYPE, Problem, error_of
+from ..events.server_sent import Event, Events
 from ..events.telemetry import failure_of, logger
-from .events import Event, Events
 
 T = TypeVar("T")
 

@@ -20,6 +20,7 @@ from ..events.dialects.base import Dialect
 from ..events.dialects.detect import dialect_named
 from ..events.dialects.native import NativeDialect
 from ..events.errors import LogReplaced, ReadOnly, SessionLocked, SessionNotFound
+from ..events.server_sent import Event
 from ..events.stores.base import (
     Append,
     Blob,
@@ -36,7 +37,6 @@ from ..events.stores.capabilities import Watches, offered
 from ..projections.feed_events import TextPiece, Transient
 from ..wire import EntryPage, LeafReply, SessionDetail
 from .connection import Connection, segment
-from .events import Event
 from .lines import DAMAGED, WireDialect, lines_of
 
 T = TypeVar("T")

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..events.errors import Unavailable
+from .errors import Unavailable
 
 EVENT_BYTES_MAX = 64 * 1024 * 1024
-"""The most bytes of one event that are held: no entry comes near it, and no server may exhaust the memory."""
+"""The most bytes of one event that are held: no entry or answer comes near it, and no server may exhaust the memory."""
 
 
 class Event(NamedTuple):
-    """One event: its kind, the place after it, if it has one, and its data, one line of JSON."""
+    """One event: its kind, the place after it, if it has one, and its data."""
 
     event: str
     id: str | None
@@ -70,4 +70,9 @@ def _event(lines: list[bytes]) -> Event | None:
     if b"data" not in fields:
         return None
     place = fields.get(b"id")
-    return Event(fields.get(b"event", b"message").decode(), None if place is None else place.decode(), fields[b"data"])
+    kind = fields.get(b"event", b"message")
+    return Event(_text(kind), None if place is None else _text(place), fields[b"data"])
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
