@@ -56,12 +56,12 @@ class LogEntries:
         work: The work on the path that was asked for last.
     """
 
-    __slots__ = ("_number", "_place", "_runtime", "dialect", "generation", "index", "ref", "replaced", "work")
+    __slots__ = ("_generations", "_number", "_runtime", "dialect", "generation", "index", "ref", "replaced", "work")
 
     def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
         self._runtime = runtime
         self._number = next(_numbers)
-        self._place = runtime.moves.place(ref)
+        self._generations = runtime.moves.generations(ref)
         self.ref = ref
         self.index = LogIndex(header, model_changes_win=dialect.model_changes_win)
         self.dialect = dialect
@@ -138,7 +138,7 @@ class LogEntries:
                 self.replaced = True
                 raise
             except LogReplaced:
-                later = await self._place.later_generation(generation)
+                later = await self._generations.later_generation(generation)
                 if self.generation != generation:
                     continue
                 if later is None:

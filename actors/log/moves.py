@@ -1,8 +1,8 @@
 """Whole logs: packed, unpacked, written in one step and deleted by this host, and what that means for reads under way.
 
 Packing and unpacking move the same lines to another file, so the log gets another generation. A reader that still has
-the earlier one asks the log's `Place` where its lines are now. Without this, it would take the host's own work for that
-of another program.
+the earlier one asks the log's `Generations` which one came after it. Without this, it would take the host's own work
+for that of another program.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class _Fate(Enum):
     REPLACED = "replaced"
 
 
-class Place:
-    """Where the lines of one log are. It lives as long as someone reads them.
+class Generations:
+    """The generations that this host gave to one log. It lives as long as someone reads the log.
 
     Attributes:
         ref: The name of the log.
@@ -75,12 +75,12 @@ class Place:
         if not before or before == later:  # there was no log to read, or it is where it was
             return
         if isinstance(later, str):
-            self.is_at(later)
+            self.note_current(later)
         if self._later is None:
             self._later = {}
         self._later[before] = later
 
-    def is_at(self, generation: str) -> None:
+    def note_current(self, generation: str) -> None:
         """Note that the log has this generation now, perhaps again."""
         if self._later is not None:
             self._later.pop(generation, None)
@@ -93,30 +93,30 @@ class Moves:
         store: The store of the logs.
     """
 
-    __slots__ = ("_packs", "_places", "_store")
+    __slots__ = ("_generations", "_packs", "_store")
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._packs = store.capability(Packs)
-        self._places: WeakValueDictionary[Ref, Place] = WeakValueDictionary()
+        self._generations: WeakValueDictionary[Ref, Generations] = WeakValueDictionary()
 
-    def place(self, ref: Ref) -> Place:
-        """Return the place of a log, to be held while it is read."""
-        place = self._places.get(ref)
-        if place is None:
-            place = self._places[ref] = Place(ref)
-        return place
+    def generations(self, ref: Ref) -> Generations:
+        """Return the generations of a log, to be held while it is read."""
+        generations = self._generations.get(ref)
+        if generations is None:
+            generations = self._generations[ref] = Generations(ref)
+        return generations
 
     async def pack(self, lease: Lease) -> str | None:
         """Archive a log; see `Packs.pack`. Return its new generation; None if it cannot be read."""
         assert self._packs is not None
-        place = self.place(lease.ref)
+        generations = self.generations(lease.ref)
         # Readers rely on the note: this runs on a task of the host, where nothing passes the shield.
-        with place.moving(), anyio.CancelScope(shield=True):
+        with generations.moving(), anyio.CancelScope(shield=True):
             await self._packs.pack(lease)
             with suppress(TreeringError, OSError):  # the next read of the log reports it
                 generation = (await self._store.open(lease.ref)).head.generation
-                place.note(lease.head.generation, generation)
+                generations.note(lease.head.generation, generation)
                 return generation
         return None
 
@@ -124,18 +124,18 @@ class Moves:
         """Unarchive a log; see `Packs.unpack`. A store that cannot pack has none that is packed."""
         if self._packs is None:
             return lease
-        place = self.place(lease.ref)
-        with place.moving():
+        generations = self.generations(lease.ref)
+        with generations.moving():
             unpacked = await self._packs.unpack(lease)
-            place.note(lease.head.generation, unpacked.head.generation)
+            generations.note(lease.head.generation, unpacked.head.generation)
         return unpacked
 
     async def remove(self, lease: Lease) -> None:
         """Delete a log; see `Store.remove`."""
-        place = self.place(lease.ref)
-        with place.moving():
+        generations = self.generations(lease.ref)
+        with generations.moving():
             await self._store.remove(lease)
-            place.note(lease.head.generation, _Fate.DELETED)
+            generations.note(lease.head.generation, _Fate.DELETED)
 
     @asynccontextmanager
     async def put(
@@ -149,8 +149,8 @@ class Moves:
         Raises:
             AppendInDoubt: The log was written, but may not survive a power cut.
         """
-        place, doubt = self.place(lease.ref), None
-        with place.moving():
+        generations, doubt = self.generations(lease.ref), None
+        with generations.moving():
             try:
                 head = await self._store.put(lease, dialect, header, lines)
             except AppendInDoubt as error:
@@ -159,8 +159,8 @@ class Moves:
                 if standing is None:
                     raise
                 head = standing
-            place.note(lease.head.generation, _Fate.REPLACED)
-            place.is_at(head.generation)
+            generations.note(lease.head.generation, _Fate.REPLACED)
+            generations.note_current(head.generation)
             try:
                 yield head
             except TreeringError as error:

@@ -123,12 +123,12 @@ async def texts_of(
     runtime: Runtime, ref: Ref, opening: Opening, reader: TextReader, after: int = 0
 ) -> AsyncGenerator[list[EntryText]]:
     """Yield the texts of a log after a seq, page by page."""
-    place, more, generation = runtime.moves.place(ref), True, opening.head.generation
+    generations, more, generation = runtime.moves.generations(ref), True, opening.head.generation
     while more:
         try:
             page = await runtime.store.read(ref, generation, after)
         except LogReplaced:
-            later = await place.later_generation(generation)
+            later = await generations.later_generation(generation)
             if later is None:
                 raise
             generation = later
