@@ -22,7 +22,7 @@ from ...projections.building.builder import ContextBuilder
 from ...projections.building.pairing import request_at
 from ...projections.building.summaries import SummaryRequest
 from ..session.branching import BranchReport
-from ..session.reading import place_of
+from ..session.reading import identity_of
 from ..session.session import Session
 from .events import AgentEvent, RequestSubscription, SentContext, SentRequests, Turn
 from .live_turn import LiveTurn
@@ -247,8 +247,8 @@ class AgentSession:
             yield
             return
         # Other agents count too: one that ran between a call and its result would take the call for an abandoned one.
-        place = place_of(session) if isinstance(session, Session) else (id(self), session.id)
-        async with one_turn_at_a_time(place, session.id):
+        key = identity_of(session) if isinstance(session, Session) else (id(self), session.id)
+        async with one_turn_at_a_time(key, session.id):
             yield
 
 

@@ -15,8 +15,8 @@ import anyio
 
 from ...events.errors import InvalidInput
 
-Place: TypeAlias = tuple[int, str]
-"""A session, and the host or the agent that its id belongs to."""
+GateKey: TypeAlias = tuple[int, str]
+"""A session, by the host or the agent that its name belongs to, and that name."""
 
 
 class _Gate:
@@ -69,16 +69,16 @@ def _waits_for(gate: _Gate, turns: frozenset[_RunningTurn]) -> bool:
     return False
 
 
-_gates: dict[Place, _Gate] = {}
+_gates: dict[GateKey, _Gate] = {}
 """The gates of the sessions in which turns currently run or wait."""
 
 
 @asynccontextmanager
-async def one_turn_at_a_time(place: Place, session_id: str) -> AsyncGenerator[None]:
+async def one_turn_at_a_time(key: GateKey, session_id: str) -> AsyncGenerator[None]:
     """Wait until no other turn of a session runs, and keep others waiting meanwhile.
 
     Args:
-        place: The session.
+        key: The session.
         session_id: Its id, for errors.
 
     Raises:
@@ -86,7 +86,7 @@ async def one_turn_at_a_time(place: Place, session_id: str) -> AsyncGenerator[No
             that runs there waits for one of them.
     """
     enclosing = _enclosing_turns.get()
-    gate = _gates.setdefault(place, _Gate())
+    gate = _gates.setdefault(key, _Gate())
     # A task that a tool left running may outlive its turn, so compare with the turn that runs now.
     if gate.turn in enclosing:
         raise InvalidInput(
@@ -113,4 +113,4 @@ async def one_turn_at_a_time(place: Place, session_id: str) -> AsyncGenerator[No
         _enclosing_turns.reset(token)
         gate.users -= 1
         if not gate.users:
-            del _gates[place]
+            del _gates[key]

@@ -149,7 +149,7 @@ async def append_placed(handle: Handle, payloads: tuple[Payload, ...], options: 
     return Placed(entries, index.leaf_id, Cursor(generation, index.head))
 
 
-def place_of(handle: Handle) -> tuple[int, Ref]:
+def identity_of(handle: Handle) -> tuple[int, Ref]:
     """Return a value that all handles of one session in one host share, valid as long as the host lives."""
     return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # a method would be public
 
