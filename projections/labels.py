@@ -88,9 +88,9 @@ def labels(index: LogIndex, leaf: int | None = None) -> list[LabelledEntry]:
     return [(id_by_seq[seq], index.labels[id_by_seq[seq]].label) for seq in ordered]
 
 
-def find_by_label(index: LogIndex, label: str, leaf: int | None = None) -> list[str]:
+def find_by_label(index: LogIndex, label: str) -> list[str]:
     """Return the ids of the entries that carry a label, on all branches, in the order of `labels`."""
-    return [entry_id for entry_id, each in labels(index, leaf) if each == label]
+    return [entry_id for entry_id, each in labels(index) if each == label]
 
 
 def _path_down_to(lowest: int, index: LogIndex, seq: int) -> set[int]:

@@ -21,6 +21,9 @@ from .runtime import Touched
 
 _DIGITS_MAX = 18
 
+_CHANGES_MAX = 4096
+"""How many changes are kept for subscribers that come back."""
+
 
 class ListPosition(Struct, frozen=True):
     """A place in the changes of a listing: how many there were since the host was opened, or first asked for one.
@@ -105,17 +108,15 @@ class ListingFeed:
     Args:
         listing: The rows.
         touched: Tells which sessions changed, also those that were activated or passivated.
-        changes_max: The number of changes that are kept for subscribers that come back.
 
     Attributes:
         epoch: Names the time of this feed.
         end: The number of changes so far.
     """
 
-    def __init__(self, listing: Listing, touched: Touched, changes_max: int = 4096) -> None:
+    def __init__(self, listing: Listing, touched: Touched) -> None:
         self._listing = listing
         self.touched = touched
-        self._max = changes_max
         self._changed: dict[Ref, None] = {}
         self._recent: deque[SessionChanged] = deque()
         self._is_open = False
@@ -159,7 +160,7 @@ class ListingFeed:
                 self.end += 1
                 gone = self._listing.last_row(ref) if summary is None else None
                 self._recent.append(SessionChanged(ref, summary, ListPosition(self.epoch, self.end), gone))
-                if len(self._recent) > self._max:
+                if len(self._recent) > _CHANGES_MAX:
                     self._recent.popleft()
 
     @property

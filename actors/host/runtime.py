@@ -200,7 +200,6 @@ class Runtime:
         offload: Offload,
         limits: Limits,
         spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
-        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.store = store
         self.owner = owner
@@ -210,13 +209,13 @@ class Runtime:
         self.blocking = offload if store.capability(NeverBlocks) is None else run_inline
         self.limits = limits
         self.spawn = spawn
-        self.timer = timer
+        self.timer = time.perf_counter
         self.bodies = BodyCache(limits.cache_bytes_max)
         self.counters = Counters()
         self.moves = Moves(store)
         self.touched = Touched()
         self.tracing: TracesWrites | None = None
-        self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
+        self.turns = self.append_turns = Turns(limits.inline_for_s, self.timer)
         self.files = store.capability(NamesFiles)
         self.leases = store.capability(Leases)
         self.lost: Callable[[Ref], None] = _nobody
@@ -226,7 +225,7 @@ class Runtime:
         self.scans = store.capability(ScansChanges)
         self.watches = store.capability(Watches)
         if store.capability(AppendsAtOnce) is None:
-            self.append_turns = Turns(math.inf, timer)
+            self.append_turns = Turns(math.inf, self.timer)
 
 
 def _nobody(_: Ref) -> None:

@@ -24,7 +24,7 @@ from ..commands import AppendOptions
 from ..host.names import checked_path
 from ..log.open_log import OpenLog
 from .appending import Appending
-from .reading import entries_after, read_log
+from .reading import all_entries, read_log
 
 _TRIES_MAX = 100
 
@@ -150,7 +150,7 @@ class Describing(Appending):
 
         async def read(log: OpenLog) -> SessionStats:
             stats = projection.initial(log.index.header)
-            async for entry in entries_after(log):
+            async for entry in all_entries(log):
                 stats, _ = projection.apply(stats, entry)
             return stats
 
@@ -164,7 +164,7 @@ class Describing(Appending):
         """Return the records of all tool runs, in the order of the file."""
 
         async def read(log: OpenLog) -> list[ToolExecutionEntry]:
-            return [entry async for entry in entries_after(log) if isinstance(entry, ToolExecutionEntry)]
+            return [entry async for entry in all_entries(log) if isinstance(entry, ToolExecutionEntry)]
 
         return await read_log(self, read)
 

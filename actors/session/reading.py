@@ -268,7 +268,7 @@ class Reading(Handle):
         """Return all entries in the order of the file, or only those of one custom type."""
 
         async def read(log: OpenLog) -> list[Entry]:
-            return [entry async for entry in entries_after(log) if is_of_custom_type(entry, custom_type)]
+            return [entry async for entry in all_entries(log) if is_of_custom_type(entry, custom_type)]
 
         return await read_log(self, read)
 
@@ -336,7 +336,7 @@ class Reading(Handle):
         """Return every message of the session in the order of the file, including compacted and abandoned ones."""
 
         async def read(log: OpenLog) -> list[Message]:
-            return [entry.message async for entry in entries_after(log) if isinstance(entry, MessageEntry)]
+            return [entry.message async for entry in all_entries(log) if isinstance(entry, MessageEntry)]
 
         return await read_log(self, read)
 
@@ -377,9 +377,9 @@ class Reading(Handle):
         return await read_log(self, lambda log: self._core.view(source, log, projection, from_scratch=from_scratch))
 
 
-async def entries_after(log: OpenLog, after: int = 0) -> AsyncGenerator[Entry]:
-    """Yield the visible entries of a log after a seq, up to its present end, in the order of the file."""
-    head = log.index.head
+async def all_entries(log: OpenLog) -> AsyncGenerator[Entry]:
+    """Yield the visible entries of a log up to its present end, in the order of the file."""
+    after, head = 0, log.index.head
     while after < head:
         entries, after = await log.page(after, head)
         for entry in entries:

@@ -86,14 +86,9 @@ async def read_resource(reach: Reach, redaction: Redaction, uri: str) -> PathPag
 
 
 class Following:
-    """The sessions that one client follows, and how far it has been told of each.
+    """The sessions that one client follows, and how far it has been told of each."""
 
-    Args:
-        followed_max: How many these may be.
-    """
-
-    def __init__(self, followed_max: int = _FOLLOWED_MAX) -> None:
-        self._max = followed_max
+    def __init__(self) -> None:
         self._told: dict[str, Cursor] = {}  # by session: the end of its log when the client was told last
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._changed = anyio.Event()
@@ -107,8 +102,10 @@ class Following:
             SessionNotFound: There is no such session.
         """
         session_id = session_of(uri)
-        if session_id not in self._told and len(self._told) >= self._max:
-            raise Refused(INVALID_PARAMS, f"you follow {self._max} sessions, as many as you may: unsubscribe from one")
+        if session_id not in self._told and len(self._told) >= _FOLLOWED_MAX:
+            raise Refused(
+                INVALID_PARAMS, f"you follow {_FOLLOWED_MAX} sessions, as many as you may: unsubscribe from one"
+            )
         self._told.setdefault(session_id, (await reach.reading(session_id)).cursor)
         self._changed.set()
 

@@ -151,10 +151,10 @@ def _part_text(part: Content) -> str:
             return f"[image, {part.image.source.media_type}]"
 
 
-def within(items: Iterable[T], chars_max: int = OUTPUT_CHARS_MAX) -> list[T]:
+def within(items: Iterable[T]) -> list[T]:
     """Return the first items that one answer has room for, at least one."""
     kept: list[T] = []
-    left = chars_max
+    left = OUTPUT_CHARS_MAX
     for item in items:
         left -= size_of(item)
         if kept and left < 0:

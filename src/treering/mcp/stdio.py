@@ -31,19 +31,19 @@ _LISTENING_MAX = 16
 """Requests of a client that listen."""
 
 
+_STDIN = 0
+_STDOUT = 1
+
+
 class StdioServer:
-    """Answers one client over two file descriptors.
+    """Answers one client over stdin and stdout.
 
     Args:
         reach: What the client may reach.
-        read_fd: Where its messages come from.
-        write_fd: Where answers go.
     """
 
-    def __init__(self, reach: Reach, read_fd: int = 0, write_fd: int = 1) -> None:
+    def __init__(self, reach: Reach) -> None:
         self._reach = reach
-        self._read_fd = read_fd
-        self._write_fd = write_fd
         self._following = Following()
         self._peer = Peer(reach, self._following)
         self._writing = anyio.Lock()
@@ -127,16 +127,16 @@ class StdioServer:
     def _write(self, line: bytes) -> None:
         left = memoryview(line)
         while left:
-            left = left[os.write(self._write_fd, left) :]
+            left = left[os.write(_STDOUT, left) :]
 
     async def _lines(self) -> AsyncGenerator[bytes | None]:
         """Yield the lines of the client; None for one that is too long."""
-        waits = not stat.S_ISREG(os.fstat(self._read_fd).st_mode)  # nothing waits for a file
+        waits = not stat.S_ISREG(os.fstat(_STDIN).st_mode)  # nothing waits for a file
         pending, is_skipped = b"", False
         while True:
             if waits:
-                await anyio.wait_readable(self._read_fd)
-            read_ = os.read(self._read_fd, _READ_BYTES)
+                await anyio.wait_readable(_STDIN)
+            read_ = os.read(_STDIN, _READ_BYTES)
             *lines, pending = (pending + read_).split(b"\n")
             for line in lines:
                 if is_skipped:

@@ -12,6 +12,8 @@ from ...events.stores.base import Cursor
 from ...projections.feed_events import LeafMove, Transient
 from .wire import encode, entry_json, one_line
 
+_SECTIONS_MAX = 64
+
 
 class TransientEvent(Struct, frozen=True):
     """An event that no log has; in a stream of many sessions with its session."""
@@ -56,15 +58,11 @@ def item_block(item: Entry | Transient | LeafMove, generation: str, session: str
 class Encoded:
     """The events of the sections of feeds that were encoded last, for the followers that are at the same place.
 
-    Args:
-        sections_max: The number of sections.
-
     Attributes:
         made: How many sections were encoded.
     """
 
-    def __init__(self, sections_max: int = 64) -> None:
-        self._max = sections_max
+    def __init__(self) -> None:
         self._sections: dict[tuple[int, str | None], tuple[object, bytes]] = {}
         self.made = 0
 
@@ -80,6 +78,6 @@ class Encoded:
         encoded = b"".join([item_block(item, generation, session) for item in items])
         if isinstance(items, tuple):  # a section; what was read from the log is nobody else's
             self._sections[key] = (items, encoded)
-            while len(self._sections) > self._max:
+            while len(self._sections) > _SECTIONS_MAX:
                 del self._sections[next(iter(self._sections))]
         return encoded

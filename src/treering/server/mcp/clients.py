@@ -12,24 +12,20 @@ from ...mcp.resources import Following
 from ..principals import Principal
 
 _CLIENTS_MAX = 1000
+"""How many there may be; another one takes the place of the one that was heard of least lately."""
 
 
 class McpClients:
-    """The clients, by the id that each was given.
+    """The clients, by the id that each was given."""
 
-    Args:
-        clients_max: How many these may be; another one takes the place of the one that was heard of least lately.
-    """
-
-    def __init__(self, clients_max: int = _CLIENTS_MAX) -> None:
-        self._max = clients_max
+    def __init__(self) -> None:
         self._clients: dict[str, tuple[str, Following]] = {}
 
     def greet(self, principal: Principal) -> tuple[str, Following]:
         """Return an id for a new client, and what it follows."""
         client_id, following = secrets.token_urlsafe(24), Following()
         self._clients[client_id] = principal.name, following
-        if len(self._clients) > self._max:
+        if len(self._clients) > _CLIENTS_MAX:
             del self._clients[next(iter(self._clients))]
         return client_id, following
 
