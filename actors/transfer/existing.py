@@ -76,9 +76,7 @@ class LogFinder:
         if await store.exists(own):
             return [own]
         names = {header.id, header.key or header.id}
-        if self._refs_by_id is None:
-            self._refs_by_id = await self._list_by_id()
-        return [ref for name in sorted(names) for ref in self._refs_by_id.get(name, ())]
+        return [ref for name in sorted(names) for ref in await self.named(name)]
 
     async def named(self, session_id: str) -> list[Ref]:
         """Return the logs whose names may contain the id of a session."""
