@@ -26,7 +26,7 @@ from ..host.names import checked_path
 from .listing import SessionListing
 from .settings import Settings
 from .stored import StoredListing
-from .writing import IndexWriter, RowWriter, StoredRowWriter
+from .writing import IndexWriter, StoredRowWriter
 
 if TYPE_CHECKING:
     from ..host.core import HostCore
@@ -65,7 +65,7 @@ class Catalog:
         finds = store.capability(FindsRows)
         kept = store.capability(KeepsRows) if finds is None else finds
         self._kept: KeepsRows = MemoryRows() if kept is None else kept
-        self._writer: RowWriter | None = None
+        self._writer: StoredRowWriter | IndexWriter | None = None
         self.listing: SessionListing | StoredListing
         if finds is not None:
             self.listing = listing = StoredListing(core.runtime, core.registry, finds)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Generic, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -37,7 +38,10 @@ _BUSY_S = 60.0
 """The maximum time in seconds that the row of a busy session is delayed; then its log is read."""
 
 
-class RowWriter:
+L = TypeVar("L", SessionListing, StoredListing)
+
+
+class RowWriter(Generic[L]):
     """Writes the rows of a host's sessions when they are due.
 
     Args:
@@ -47,12 +51,10 @@ class RowWriter:
         settings: The intervals.
     """
 
-    def __init__(
-        self, runtime: Runtime, registry: Registry, listing: SessionListing | StoredListing, settings: Settings
-    ) -> None:
+    def __init__(self, runtime: Runtime, registry: Registry, listing: L, settings: Settings) -> None:
         self._runtime = runtime
         self._registry = registry
-        self._state = listing
+        self._listing: L = listing
         self._debounce_s = settings.debounce_ms / 1000
         self._interval_s = settings.update_metadata_interval_ms / 1000
         quiet = {
@@ -77,7 +79,7 @@ class RowWriter:
                 await touched.wait()  # the write failed: retry after the next change
 
     def _is_due(self) -> bool:
-        listing = self._state
+        listing = self._listing
         return bool(listing.gone) or any(map(self._needs_saving, listing.unsaved) if self._quiet else listing.unsaved)
 
     def _needs_saving(self, ref: Ref) -> bool:
@@ -97,7 +99,7 @@ class RowWriter:
         Returns:
             Whether the write succeeded. If it failed, the rows are written the next time.
         """
-        listing = self._state
+        listing = self._listing
         async with listing.lock:
             refs, gone = list(filter(listing.is_listed, listing.unsaved)), listing.gone
             listing.unsaved.clear()
@@ -135,19 +137,8 @@ class RowWriter:
         self._heads = {ref: head for ref, head in self._heads.items() if live(ref) is not None} | dict(heads)
 
 
-class StoredRowWriter(RowWriter):
-    """Lets a store that finds rows keep those that changed.
-
-    Args:
-        runtime: The host's seams.
-        registry: The live sessions.
-        listing: The rows to write.
-        settings: The intervals.
-    """
-
-    def __init__(self, runtime: Runtime, registry: Registry, listing: StoredListing, settings: Settings) -> None:
-        super().__init__(runtime, registry, listing, settings)
-        self._listing = listing
+class StoredRowWriter(RowWriter[StoredListing]):
+    """Lets a store that finds rows keep those that changed."""
 
     async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> None:
         heads = self._heads_of(refs)
@@ -157,7 +148,7 @@ class StoredRowWriter(RowWriter):
         self._note_heads(heads)
 
 
-class IndexWriter(RowWriter):
+class IndexWriter(RowWriter[SessionListing]):
     """Writes the rows of a listing in memory into the index of a store.
 
     Args:
@@ -173,7 +164,6 @@ class IndexWriter(RowWriter):
     ) -> None:
         super().__init__(runtime, registry, listing, settings)
         self._kept = kept
-        self._listing = listing
 
     async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> None:
         """Write the rows of sessions; busy sessions stay unsaved."""
