@@ -113,7 +113,7 @@ async def export(
             entries = await _path_entries(core, selection)
             write_folder = partial(foreign.write_folder, overwrite=overwrite, count=message_tokens)
             return await carried_out(offload, write_folder, log.index.header, entries, target)
-        async with aclosing(_pieces(core, handle, name, foreign, selection, redact)) as pieces:
+        async with aclosing(_pieces(core, name, foreign, selection, redact)) as pieces:
             return await (
                 in_memory(pieces) if target is None else in_file(offload, target, pieces, overwrite=overwrite)
             )
@@ -129,15 +129,15 @@ def _checked_path(path: Path, own: str | None) -> Path:
 
 
 def _pieces(
-    core: HostCore, handle: Handle, name: str, foreign: Format | None, selection: Selection, redact: Redaction | None
+    core: HostCore, name: str, foreign: Format | None, selection: Selection, redact: Redaction | None
 ) -> AsyncGenerator[bytes]:
     if isinstance(foreign, WritesFile):
         return _foreign_file(core, selection, foreign)
     if name == "json":
-        return _json_document(core, handle, selection, redact)
+        return _json_document(core, selection, redact)
     if name == "markdown" or name == "html":
         return _view_document(core, selection, name, redact)
-    return _session_file(core, handle, selection, dialect_named(name))
+    return _session_file(core, selection, dialect_named(name))
 
 
 async def _foreign_file(core: HostCore, selection: Selection, format: WritesFile) -> AsyncGenerator[bytes]:
@@ -154,9 +154,7 @@ async def _path_entries(core: HostCore, selection: Selection) -> list[KnownEntry
     return await core.runtime.offload(shown_entries, entries, edits)
 
 
-async def _session_file(
-    core: HostCore, handle: Handle, selection: Selection, dialect: Dialect
-) -> AsyncGenerator[bytes]:
+async def _session_file(core: HostCore, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:
     """Yield a session file piece by piece.
 
     Raises:
@@ -164,13 +162,13 @@ async def _session_file(
     """
     log = selection.log
     if log.dialect.name != dialect.name:
-        async for piece in _converted(core, handle, selection, dialect):
+        async for piece in _converted(core, selection, dialect):
             yield piece
         return
     # Copy all lines, including damaged ones and torn batches, since other entries may be their children.
-    header = header_of(core, handle, selection, current(log.dialect))
+    header = header_of(core, selection, current(log.dialect))
     labels = await added_labels(selection, selection.seqs, current(log.dialect))
-    yield await _header_block(core, handle, selection, header)
+    yield await _header_block(core, selection, header)
     async for lines in numbered(log, selection.seqs):
         yield b"".join(_copied_line(log, each, header.id) for each in lines)
     yield b"".join(map(current(log.dialect).encode, labels))
@@ -184,21 +182,21 @@ def _copied_line(log: OpenLog, one: Numbered, session_id: str) -> bytes:
     return line
 
 
-async def _header_block(core: HostCore, handle: Handle, selection: Selection, header: Header) -> bytes:
+async def _header_block(core: HostCore, selection: Selection, header: Header) -> bytes:
     """Return the header of a copy, byte for byte if a whole file is copied, since it may hold unknown fields."""
     log, store = selection.log, core.runtime.store
-    if selection.whole and await store.exists(handle.ref):
-        block = await store.header_block(handle.ref)
+    if selection.whole and await store.exists(log.ref):
+        block = await store.header_block(log.ref)
         if not block.endswith(b"\n"):
             block += b"\n"
         return log.dialect.migrated_header(block)
     return current(log.dialect).encode_header(header)
 
 
-async def _converted(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:
+async def _converted(core: HostCore, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:
     log, seqs = selection.log, _leaf_last(selection)
     labels = await added_labels(selection, seqs, dialect)
-    yield dialect.encode_header(header_of(core, handle, selection, dialect))
+    yield dialect.encode_header(header_of(core, selection, dialect))
     restated = Restated(dialect, log.index.header.id, log.index.models, whole=selection.whole)
     async for lines in numbered(log, seqs):
         yield await core.runtime.offload(_restated, restated, log.dialect, lines)
@@ -220,12 +218,10 @@ def _leaf_last(selection: Selection) -> list[int]:
     return [*(seq for seq in seqs if seq != leaf), leaf]
 
 
-async def _json_document(
-    core: HostCore, handle: Handle, selection: Selection, redact: Redaction | None
-) -> AsyncGenerator[bytes]:
+async def _json_document(core: HostCore, selection: Selection, redact: Redaction | None) -> AsyncGenerator[bytes]:
     """Yield the JSON document of a session piece by piece."""
     log = selection.log
-    header, leaf_id = header_of(core, handle, selection, NativeDialect()), selection.leaf_id
+    header, leaf_id = header_of(core, selection, NativeDialect()), selection.leaf_id
     if redact is not None:
         header, leaf_id = redact.header(header), None if leaf_id is None else redact.text(leaf_id)
     seqs = list(visible(selection))

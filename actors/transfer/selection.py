@@ -48,7 +48,6 @@ from ..session.branching import labels_for
 
 if TYPE_CHECKING:
     from ..host.core import HostCore
-    from ..session.reading import Handle
 
 
 LINES_AT_ONCE = 64
@@ -129,14 +128,14 @@ async def added_labels(selection: Selection, written: Sequence[int], dialect: Di
     return [] if selection.whole else await labels_for(selection.log, written, selection.through, dialect)
 
 
-def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> Header:
+def header_of(core: HostCore, selection: Selection, dialect: Dialect) -> Header:
     """Return the header to write: the session's own for a whole session, that of a new child session for a path.
 
     A path becomes a session with an id of its own, so that batches of which it holds only some lines do not look torn.
     """
     own = selection.log.index.header
     if not selection.whole:
-        parent = core.path_of(handle.ref) if dialect.parent_by_path else own.id
+        parent = core.path_of(selection.log.ref) if dialect.parent_by_path else own.id
         return core.new_header(None, dialect=dialect, cwd=own.cwd, parent_session=parent or own.id)[0]
     return Header(
         id=own.id,
