@@ -70,7 +70,8 @@ async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: 
     finder, reports = LogFinder(core), ImportReports()
     while (found := await offload(next, sessions, None)) is not None:
         try:
-            reports.append(await _import_one(core, finder, found))
+            reports.append(await _import(core, finder, found))
+            finder.note(reports[-1].ref)
         except _OF_ONE_SESSION as error:
             walk.failed.append((found.path, error))
     if not reports and walk.is_folder:
@@ -88,13 +89,6 @@ def _walk(source: Path, format: str | None, own_root: Path | None) -> Walk:
         if source.exists() and not (source.is_dir() or source.is_file()):  # opening a pipe might block forever
             raise ForeignFormatError("it is neither a file nor a folder", where=Where(str(source)))
         return Walk(source, format, apart=own_root)
-
-
-async def _import_one(core: HostCore, finder: LogFinder, found: Found) -> ImportReport:
-    """Import a session, and note its log for the sessions that follow."""
-    report = await _import(core, finder, found)
-    finder.note(report.ref)
-    return report
 
 
 async def _import(core: HostCore, finder: LogFinder, found: Found) -> ImportReport:
