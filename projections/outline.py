@@ -16,7 +16,7 @@ from typing import TypedDict
 from msgspec import Struct
 
 from ..events.content import ToolResultPart, ToolUsePart
-from ..events.entries import CompactionEntry, Entry, MessageEntry, OpaqueEntry, ToolExecutionEntry, payload_of
+from ..events.entries import CompactionEntry, Entry, Message, MessageEntry, OpaqueEntry, ToolExecutionEntry, payload_of
 from ..events.errors import EntryNotFound
 from ..events.index import LogIndex
 from ..events.kinds import KIND_OF_ROLE, MESSAGE_KINDS, Kind
@@ -201,8 +201,8 @@ def is_failure(entry: Entry) -> bool:
     """Tell whether a message is an answer that failed, or holds the result of a call that did."""
     if not isinstance(entry, MessageEntry):
         return False
-    told = _particulars_of(entry)
-    return told.get("error") is not None or any(result.error for result in told.get("results", ()))
+    results = (part.tool_result for part in entry.message.content if isinstance(part, ToolResultPart))
+    return _error_of(entry.message) is not None or any(result.is_error for result in results)
 
 
 def descendants(index: LogIndex) -> tuple[array[int], array[int]]:
@@ -292,5 +292,9 @@ def _particulars_of(entry: Entry) -> _Particulars:
         "duration_ms": said.duration_ms,
         "tokens": context_tokens(said),
         "model": said.model,
-        "error": said.error or ("the answer failed" if said.stop_reason == "error" else None),
+        "error": _error_of(said),
     }
+
+
+def _error_of(said: Message) -> str | None:
+    return said.error or ("the answer failed" if said.stop_reason == "error" else None)

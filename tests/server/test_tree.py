@@ -142,6 +142,7 @@ async def test_a_tree_comes_in_columns_with_the_words_of_the_entries_in_view(cli
     await session.set_label(ids[4], None)
     await session.branch(ids[0])
     await session.append_message("tool", tool_result("c9", "exit 1", is_error=True))
+    await session.append_message("assistant", "It may be", stop_reason="error")
     tree = (await client.ask("GET", f"{url}/columns"))["tree"]
     nodes = sorted(session.tree().nodes, key=lambda node: node.seq)
     assert tree["ids"] == [node.id for node in nodes]
@@ -149,11 +150,12 @@ async def test_a_tree_comes_in_columns_with_the_words_of_the_entries_in_view(cli
     assert tree["parents"] == [node.parent_seq for node in nodes]
     assert [tuple(tree["types"][kind]) for kind in tree["kinds"]] == [(node.type, node.role) for node in nodes]
     assert (tree["labels"], tree["leaf"]) == ({ids[3]: "here"}, session.tree().leaf)
-    words = (await client.ask("GET", f"{url}/words?seqs=2,1,{tree['leaf']}"))["items"]
+    words = (await client.ask("GET", f"{url}/words?seqs=2,1,{tree['leaf'] - 1},{tree['leaf']}"))["items"]
     assert [(each["seq"], each["text"], each["error"]) for each in words] == [
         (2, "grep timeout", False),
         (1, "Where does the timeout come from?", False),
-        (tree["leaf"], "exit 1", True),
+        (tree["leaf"] - 1, "exit 1", True),
+        (tree["leaf"], "It may be", True),
     ]
     await client.ask("GET", f"{url}/words?seqs=999", status=404)
     for wrong in ("", "?seqs=", "?seqs=0", f"?seqs={','.join(map(str, range(1, 502)))}"):

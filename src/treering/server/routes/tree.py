@@ -9,11 +9,11 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from ...actors.session.session import Session
-from ...events.content import ToolResultPart
 from ...events.entries import Entry, MessageEntry, OpaqueEntry, payload_of
 from ...events.errors import EntryNotFound
 from ...events.texts import preview
 from ...projections.building.report import words_of
+from ...projections.outline import is_failure
 from ...projections.tree import Tree, TreeColumns, tree_columns
 from ...wire import LeafReply
 from ..http.fields import Count, Seqs
@@ -181,7 +181,7 @@ _WORDS_CHARS_MAX = 120
 def _words(entries: list[Entry]) -> Iterator[EntryWords]:
     for entry in entries:
         text = preview(_text(entry).strip(), _WORDS_CHARS_MAX)
-        yield EntryWords(entry.seq, entry.id or "", entry.timestamp, text, _failed(entry))
+        yield EntryWords(entry.seq, entry.id or "", entry.timestamp, text, is_failure(entry))
 
 
 def _text(entry: Entry) -> str:
@@ -190,15 +190,6 @@ def _text(entry: Entry) -> str:
     if isinstance(entry, MessageEntry):
         return words_of(entry.message)
     return payload_of(entry).preview(lambda _: "")
-
-
-def _failed(entry: Entry) -> bool:
-    if not isinstance(entry, MessageEntry):
-        return False
-    parts = entry.message.content
-    return entry.message.error is not None or any(
-        isinstance(part, ToolResultPart) and part.tool_result.is_error for part in parts
-    )
 
 
 @routes.add(
