@@ -5,7 +5,7 @@ entry if the leaf is still the one that it started from. Nothing is written befo
 fails, or a caller that is cancelled, leaves the session as it was.
 
 When several compactions in a row have not brought the context below its limit, and the next would not either, another
-one is refused (`compaction_guard`).
+one is refused (`check_for_loop`).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 - `atomic_files`: files that are replaced as a whole
 - `packed`: compressed files, read as if they were not
 - `disk_errors`: what an error of the disk means, and what to do about it
+- `notices`: the notifications of changed files, which all watches share
 
 Nothing here knows what a log or a session is. Arrows point from the stores to this package.
 """

@@ -11,7 +11,8 @@ Begin with `store`: the protocol, each call of which is handed to the room that 
 - `writing`, `appender`: how lines reach the file
 - `reading`: how they are read
 - `packing`, `replacing`: compressing, replacing and removing whole files
-- `listing`, `watching`: which logs there are, and noticing changes
+- `listing`, `changes`, `watching`: which logs there are, what changed in them, and noticing that
+- `root_folder`: the folder of the logs, as people and other programs see it
 - `row_file`, `current`, `search`: what is kept for a catalog: rows, the current log of each project, the search index
 """
 

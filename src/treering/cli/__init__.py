@@ -10,9 +10,9 @@ terminal.
 There is one module per group of commands in `commands`, and one package for `chat`, loaded when a command runs
 (`command_list`); before that, nothing of the library is. They share these: `options` is what people give a command,
 `home` locates sessions, `opening` opens one and reports damage, `rows` and `descriptions` describe a session or an
-entry in one line, `columns` fits lines into a terminal, `picker` lets a person choose, `messages` words what goes
-wrong, `output` writes. rich is imported for progress, and to measure characters of unusual width; prompt_toolkit only
-at a terminal, when a person's keys need it.
+entry in one line, `columns` fits lines into a terminal, `messages` words what goes wrong, `output` writes. rich is
+imported for progress, and to measure characters of unusual width; prompt_toolkit only at a terminal, when a person's
+keys need it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ A record is a line of nine fields, followed by the bytes of a header block (if a
     generation  the generation that they belong to
     ref         the session file, relative to the root, percent-encoded
 
-Bytes after the last whole record were never acknowledged. Records may be void: see `journal_voids`.
+Bytes after the last whole record were never acknowledged. Records may be void: see `void`.
 """
 
 from __future__ import annotations

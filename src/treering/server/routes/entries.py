@@ -50,7 +50,7 @@ class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Entries to append, all or none, and what they rely on.
 
     Attributes:
-        entries: The entries; see `NewEntry`.
+        entries: The entries, as each may be sent alone.
         below: The entry to append to; null begins a new root. By default the leaf.
         aside: Whether the leaf stays where it is.
         expected_leaf: The leaf that the caller knows; null for none.
