@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from treering import AgentSession, Message, SessionHost, Usage, message, text, thinking, tool_result, tool_use
 from treering.agents import ModelRequest, TextDelta, ThinkingDelta, ToolCallStarted, ToolSpec, malformed_arguments
 from treering.errors import ModelUnavailable
-from treering.events import server_sent
+from treering.events import http_clients
 from treering.events.content import ToolUsePart
 from treering.events.json_values import NESTING_MAX
 from treering.models.event_stream import EventData
@@ -238,7 +238,7 @@ async def test_a_response_that_cannot_be_closed_does_not_block_a_cancelled_task(
 @pytest.mark.parametrize("piece", [b"x", b"data: x\n"])
 async def test_an_event_without_an_end_raises_beyond_a_limit(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken server must not fill the memory, but any number of complete events is accepted."""
-    monkeypatch.setattr(server_sent, "EVENT_BYTES_MAX", 100)
+    monkeypatch.setattr(http_clients, "EVENT_BYTES_MAX", 100)
     async with aclosing(EventData(PiecewiseResponse([b"data: a\n\n"] * 50 + [piece] * 101))) as events:
         for _ in range(50):
             assert await anext(events) == b"a"

@@ -19,7 +19,7 @@ import msgspec
 from anyio import move_on_after
 
 from ..events.errors import ModelUnavailable, Unavailable
-from ..events.server_sent import Events
+from ..events.http_clients import Events
 from ..events.texts import whole_json
 
 END_WAIT_S = 0.1

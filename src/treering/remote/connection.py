@@ -18,7 +18,6 @@ import anyio
 import httpx2
 import msgspec
 
-from ..events.certificates import verify_for
 from ..events.errors import (
     AppendInDoubt,
     InvalidInput,
@@ -30,8 +29,8 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.http_clients import Event, Events, verify_for
 from ..events.problem import MEDIA_TYPE, Problem, error_of
-from ..events.server_sent import Event, Events
 from ..events.telemetry import failure_of, logger
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from ..events.dialects.base import Dialect
 from ..events.dialects.detect import dialect_named
 from ..events.dialects.native import NativeDialect
 from ..events.errors import LogReplaced, ReadOnly, SessionLocked, SessionNotFound
-from ..events.server_sent import Event
+from ..events.http_clients import Event
 from ..events.stores.base import (
     Append,
     Blob,

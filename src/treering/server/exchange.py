@@ -220,7 +220,7 @@ class Exchange:
         return reply
 
     async def _enter(self, route: Route) -> Principal:
-        """Return who asks after checking that they may, and count the request as running."""
+        """Return who asks after checking that they may, and count the request as running unless it is a probe."""
         service, guard = self._service, self._guard
         principal = self._principal = await guard.principal_of(self._incoming)
         if route.right != "none":

@@ -26,8 +26,8 @@ import msgspec
 from anyio import to_thread
 from msgspec import Struct
 
-from ...events.certificates import verify_for
 from ...events.errors import Unavailable
+from ...events.http_clients import verify_for
 from ...events.texts import counted
 from ...projections.feed_events import Reset
 from ...remote import RemoteHost

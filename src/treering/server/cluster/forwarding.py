@@ -16,8 +16,8 @@ import anyio
 import httpx2
 from msgspec import Struct
 
-from ...events.certificates import verify_for
 from ...events.errors import AppendInDoubt, SessionLocked, TooLarge, Unavailable
+from ...events.http_clients import verify_for
 from ...events.telemetry import logger
 from ..http.incoming import Incoming
 from ..http.uploads import Upload, pieces

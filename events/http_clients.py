@@ -1,21 +1,33 @@
-"""Server-sent events, taken from the bytes of a stream as they come.
+"""What clients of HTTP share: which certificates they trust, and server-sent events, as they come in a stream.
+
+To read the certificates of the machine's authorities takes longer than many requests, so that nothing here makes a
+client that reads them in vain. An event is a block of lines; one that was cut off before its blank line is discarded:
 
     id: 17-2f81a.9c01e77b.0
     event: entry
     data: {"type":"message", ...}
-
-A block that was cut off before its blank line is discarded.
 """
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from .errors import Unavailable
 
 EVENT_BYTES_MAX = 64 * 1024 * 1024
 """The most bytes of one event that are held: no entry or answer comes near it, and no server may exhaust the memory."""
+
+
+def verify_for(url: str) -> ssl.SSLContext | bool:
+    """Return the argument `verify` of a client of httpx2 for the servers of an address.
+
+    Args:
+        url: The address. Without TLS nobody is trusted, and a client for it refuses every server that has TLS.
+    """
+    return True if urlsplit(url).scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Event(NamedTuple):
