@@ -11,9 +11,11 @@ import gc
 import os
 import re
 import select
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, cast
 
@@ -21,6 +23,7 @@ import anyio
 import anyio.lowlevel
 import click
 import msgspec
+from anyio.abc import TaskGroup, TaskStatus
 
 from ..events.texts import PREVIEW_CHARS_MAX, preview
 
@@ -32,6 +35,9 @@ Ts = TypeVarTuple("Ts")
 
 INTERRUPTED = 130
 """The exit status of a program that Ctrl-C ended, by the convention of shells."""
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that end the program cleanly."""
 
 QUIET = "treering.quiet"
 """The key under which a command's context notes that counts and progress are suppressed."""
@@ -51,6 +57,33 @@ def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts, use_uvloop: bool = 
         return anyio.run(function, *args, backend_options={"use_uvloop": use_uvloop})
     except BaseExceptionGroup as group:
         raise _first_of(group) from group
+
+
+@asynccontextmanager
+async def ended_by_signals() -> AsyncGenerator[TaskGroup]:
+    """Run tasks beside a block, and leave both on a signal, so that the block restores a screen before the end.
+
+    Raises:
+        SystemExit: A signal ended the program.
+    """
+    signalled: int | None = None
+
+    async def obey(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        nonlocal signalled
+        with anyio.open_signal_receiver(*ENDING) as signals:
+            task_status.started()
+            async for number in signals:
+                signalled = int(number)
+                tasks.cancel_scope.cancel()
+                return
+
+    async with anyio.create_task_group() as tasks:
+        if sys.platform != "win32" and threading.current_thread() is threading.main_thread():  # signals reach it
+            await tasks.start(obey)
+        yield tasks
+        tasks.cancel_scope.cancel()
+    if signalled is not None:
+        raise SystemExit(128 + signalled)
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

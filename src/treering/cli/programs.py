@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,6 @@ from typing import NamedTuple
 
 import anyio
 import click
-from anyio.abc import TaskStatus
 from rich.cells import set_cell_size
 
 from ..actors.programs.sessions import ProgramChange, ProgramSession, ProgramSessions
@@ -25,7 +23,7 @@ from ..projections.session_state import SessionState, Word
 from .columns import GAP, cut, width_of
 from .messages import logs_held_back, logs_on_stderr, warn
 from .output import as_json as encoded
-from .output import can_write_unicode, line, short_line, watch_reader
+from .output import can_write_unicode, ended_by_signals, line, short_line, watch_reader
 from .rows import in_zone, shown_place, when
 
 _FOLLOWED_MAX = 200
@@ -38,7 +36,6 @@ _TITLE_SHARE, _TITLE_LEAST = 0.4, 16
 _FOOT = "Ctrl-C ends. `treering import --from PROGRAM` keeps sessions."
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE = "\x1b[H", "\x1b[K"
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Sign(NamedTuple):
@@ -214,7 +211,6 @@ class _Screen:
 
     def __init__(self, sessions: ProgramSessions) -> None:
         self._sessions = sessions
-        self._signalled: int | None = None
         self._is_colored = click.get_current_context().color is not False
         self._unicode = can_write_unicode()
 
@@ -227,8 +223,7 @@ class _Screen:
         with logs_held_back():
             sys.stdout.write(_ENTER)
             try:
-                async with anyio.create_task_group() as tasks:
-                    await tasks.start(self._obey_signals, tasks.cancel_scope)
+                async with ended_by_signals() as tasks:
                     tasks.start_soon(self._draw_often)
                     while True:
                         await self._sessions.receive_many()
@@ -236,19 +231,6 @@ class _Screen:
             finally:
                 sys.stdout.write(_LEAVE)
                 sys.stdout.flush()
-        if self._signalled is not None:
-            raise SystemExit(128 + self._signalled)
-
-    async def _obey_signals(
-        self, ending: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Let the screen be restored before a signal ends the program."""
-        with anyio.open_signal_receiver(*_ENDING) as signals:
-            task_status.started()
-            async for number in signals:
-                self._signalled = int(number)
-                ending.cancel()
-                return
 
     async def _draw_often(self) -> None:
         while True:

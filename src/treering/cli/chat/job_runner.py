@@ -18,6 +18,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ...actors.sync.bridge import exit_on_signals
+from ..output import ENDING
 
 T = TypeVar("T")
 
@@ -25,9 +26,6 @@ Job: TypeAlias = Callable[[], Awaitable[None]]
 """A job that runs in the loop while the person waits."""
 
 _Show: TypeAlias = Callable[[], object]
-
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""The signals that end the program cleanly."""
 
 
 class JobRunner:

@@ -7,13 +7,10 @@ takes a while to import, so this module is imported when a person is to choose.
 from __future__ import annotations
 
 import signal
-import sys
-import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 
 import anyio
-from anyio.abc import TaskStatus
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -30,8 +27,7 @@ from ...projections.summary import SessionSummary
 from ..descriptions import preview_of, role_of
 from ..home import Home
 from ..messages import logs_held_back
-from ..output import can_write_unicode, clean, line, run
-from .job_runner import ENDING
+from ..output import ENDING, can_write_unicode, clean, ended_by_signals, line, run
 from .picker import Layout, Picked, Picking, draw
 
 _ESCAPE_S = 0.05  # the rest of a key arrives at once
@@ -103,7 +99,6 @@ class Picker:
         self._previews: dict[str, list[str]] = {}
         self._moved = anyio.Event()
         self._reading: anyio.CancelScope | None = None
-        self._signalled: int | None = None
         self._marker = "▸" if can_write_unicode() else ">"
         keys = KeyBindings()
         keys.add(Keys.Any)(self._press)
@@ -122,15 +117,10 @@ class Picker:
             SystemExit: A signal ended the program.
         """
         picked = Picked("interrupt")
-        async with anyio.create_task_group() as tasks:
-            if sys.platform != "win32" and threading.current_thread() is threading.main_thread():  # signals reach it
-                await tasks.start(self._follow_signals, tasks.cancel_scope)
+        async with ended_by_signals() as tasks:
             tasks.start_soon(self._follow_selection)
             with suppress(EOFError):  # the terminal is gone
                 picked = await self._app.run_async(set_exception_handler=False)
-            tasks.cancel_scope.cancel()
-        if self._signalled is not None:
-            raise SystemExit(128 + self._signalled)
         return picked
 
     def _layout(self) -> Layout:
@@ -153,17 +143,6 @@ class Picker:
             self._moved.set()
             if self._reading is not None:
                 self._reading.cancel()
-
-    async def _follow_signals(
-        self, ending: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Let the screen be restored before a signal ends the program."""
-        with anyio.open_signal_receiver(*ENDING) as signals:
-            task_status.started()
-            async for number in signals:
-                self._signalled = int(number)
-                ending.cancel()
-                return
 
     async def _follow_selection(self) -> None:
         """Load and show the preview of the selected session, whenever the selection changes."""
