@@ -21,7 +21,7 @@ def install(folder: Path) -> Path:
         shutil.copytree(PROJECT / package_name, checkout / package_name, ignore=left_out)
     for file in ["pyproject.toml", "README.md", "LICENSE"]:
         shutil.copy(PROJECT / file, checkout)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile"]
     command: list[str | Path] = [*pip, "--no-deps", "--no-index", "--no-build-isolation", "--target", site, checkout]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})  # those are of pip itself
     return site

@@ -17,11 +17,9 @@ USES = Path(__file__).with_name("uses_of_a_note.py")
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Make a copy of the library that has the type."""
+    """Make a copy of the library that has the type; with its bytecode, as compiling all of it takes seconds."""
     for package in PACKAGES:
-        shutil.copytree(
-            CHECKOUT / package, tmp_path / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(CHECKOUT / package, tmp_path / package, symlinks=True)
     entries = tmp_path / "events" / "entries"
     records = entries / "records.py"
     records.write_text(records.read_text() + "\n\n" + code_of("Add an entry type"))
