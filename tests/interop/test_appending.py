@@ -31,7 +31,6 @@ from treering.entries import (
     LabelEntry,
     OpaqueEntry,
 )
-from treering.errors import InvalidEntry
 from treering.events.dialects.detect import DialectName
 
 HEADER = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}'
@@ -251,13 +250,3 @@ def write(path: Path, *rows: str) -> None:
 
 def file_bytes(path: str | Path) -> bytes:
     return Path(path).read_bytes()
-
-
-async def test_invalid_input_is_refused_before_a_byte_is_written(session: Session) -> None:
-    await session.append_message("user", "hello")
-    before = file_bytes(session.file_path or "")
-    with pytest.raises(InvalidEntry):
-        await session.append_custom_entry("", {"a": 1})
-    with pytest.raises(InvalidEntry):
-        await session.append_custom_entry("x", {"a": {1, 2}})
-    assert file_bytes(session.file_path or "") == before

@@ -78,6 +78,8 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_message("tool", tool_result("c", 5)), "the content is of type `int`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", [1])), "Expected `object`, got `list`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", "x")), "Expected `object`, got `str`"),  # type: ignore[arg-type]
+    (lambda s: s.append_custom_entry("x", {"a": {1, 2}}), "values of type `set` have no JSON form"),
+    (lambda s: s.append_custom_entry("", {"a": 1}), r"at `\$.custom.custom_type`"),
     # other arguments
     (lambda s: s.append_message("user", "x", metadata=[1]), "Expected `object`, got `list` - as metadata"),
     (lambda s: s.append_message("user", "x", metadata="x"), "Expected `object`, got `str` - as metadata"),
