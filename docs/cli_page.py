@@ -46,9 +46,11 @@ as `\\u001b` in JSON and exports, as one replacement character elsewhere. `NO_CO
 | exit status | meaning |
 |---|---|
 | 0 | success, even if nothing was found |
-| 1 | an error, in one sentence on stderr; damage that no repair has noted (`doctor`); a path or session that failed |
+| 1 | an error, one sentence on stderr; damage that no repair has noted (`doctor`); a named path or session failed |
 | 2 | wrong usage, or a terminal is needed and there is none |
 | 130 | stopped by Ctrl-C; `follow` then exits with 0 |
+
+A session in a folder that `import` cannot read is reported, and the others are imported, with status 0.
 """
 
 

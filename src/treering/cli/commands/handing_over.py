@@ -45,9 +45,9 @@ def hand_over(
     """Hand a session over to another program, which goes on with it.
 
     The path is written as a session of that program, where it looks for its sessions, and nothing of others is touched.
-    Stdout gets the command that resumes it, to be run in the directory that `--json` names; stderr, what the program
-    cannot hold. `treering import --from PROGRAM` then brings back what it went on to write, below the entry that was
-    handed over. docs/handing-over.md says more.
+    Stdout gets the commands that enter its directory and resume it; stderr, what the program cannot hold.
+    `treering import --from PROGRAM` then brings back what it went on to write, below the entry that was handed over.
+    docs/handing-over.md says more.
 
     \b
     Examples:
