@@ -224,6 +224,28 @@ async def test_branches_of_the_sdk_go_on_here(root: str, tmp_path: Path) -> None
     before.close()
 
 
+async def test_a_branch_began_when_the_sdk_says_that_it_did(root: str, tmp_path: Path) -> None:
+    file = tmp_path / "branches.db"
+    before = in_advanced_sqlite("long", file)
+    await before.add_items(said("a", "b", "c"))
+    await before.create_branch_from_turn(2, "second")
+    await before.add_items(said("d"))
+    with sqlite3.connect(file) as database:  # the branch began an hour after "c" was said, and an hour before "d"
+        for table in ("agent_sessions", "agent_messages", "message_structure"):
+            database.execute(f"UPDATE {table} SET created_at = '2026-01-01 08:00:00'")
+        database.execute("UPDATE message_structure SET created_at = '2026-01-01 09:00:00' WHERE branch_id = 'second'")
+        for table, column in (("agent_messages", "id"), ("message_structure", "message_id")):
+            database.execute(f"UPDATE {table} SET created_at = '2026-01-01 10:00:00' WHERE {column} = 4")
+    database.close()
+    async with SessionHost(root) as host:
+        await host.import_sessions(file)
+        here = await TreeringAdvancedSession("long", host).list_branches()
+        began = {each["branch_id"]: each["created_at"] for each in here}
+        assert began == {each["branch_id"]: each["created_at"] for each in await before.list_branches()}
+        assert began["second"] == "2026-01-01 09:00:00"
+    before.close()
+
+
 async def test_nothing_is_written_into_the_database(root: str, tmp_path: Path) -> None:
     file = tmp_path / "alive.db"
     before = in_sqlite("alive", file)  # open, so that what it wrote is in its log

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...events.entries import KnownEntry
 from ...events.json_values import JSON
-from ..databases import Database, quoted
+from ..databases import Database, Value, quoted
 from .records import MAIN, Items, entry_id, item_of, mark, usage_record
 
 STRUCTURE = frozenset({"session_id", "message_id", "branch_id", "message_type", "sequence_number", "user_turn_number"})
@@ -40,6 +40,7 @@ class _Branch(Struct):
     turn: int
     anchors: dict[int, str]
     is_marked: bool
+    begun: Value = None
 
     def take(self, entry: str, is_prompt: bool) -> None:
         """Go on with an entry."""
@@ -58,7 +59,7 @@ class Branches:
 
     def __init__(self, database: Database, messages: str) -> None:
         self._database = database
-        columns = "s.branch_id, m.id, m.message_data, m.created_at"
+        columns = "s.branch_id, s.created_at AS begun, m.id, m.message_data, m.created_at"
         self._query = (
             f"SELECT {columns} FROM message_structure AS s JOIN {quoted(messages)} AS m ON m.id = s.message_id"
             " WHERE s.session_id = ? ORDER BY s.sequence_number {0}, s.id {0}"
@@ -89,7 +90,7 @@ class Branches:
         known[MAIN] = _Branch(MAIN, first, 0, {}, True)
         for row in self._database.rows_until_damage(items.notes, "the items", self._query.format("ASC"), session):
             name, number = str(row["branch_id"]), int(row["id"] or 0)
-            branch = known.setdefault(name, _Branch(name, None, 0, {}, False))
+            branch = known.setdefault(name, _Branch(name, None, 0, {}, False, row["begun"]))
             said = shared.get(number)
             if said is None:
                 item = items.item(row)
@@ -114,7 +115,8 @@ class Branches:
 
     @staticmethod
     def _mark(items: Items, branch: _Branch) -> Iterator[KnownEntry]:
-        marked = items.own(mark(branch.name), branch.tail, "branch", branch.name, branch.tail or "")
+        begun, words = {"created_at": branch.begun}, ("branch", branch.name, branch.tail or "")
+        marked = items.own(mark(branch.name), branch.tail, *words, row=begun)
         branch.tail, branch.is_marked = marked.id, True
         yield marked
 
