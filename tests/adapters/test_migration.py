@@ -21,7 +21,7 @@ class Stores(NamedTuple):
 
 STORES = {
     "openai-agents": Stores(
-        ("openai-agents==0.24.0", "sqlalchemy>=2", "aiosqlite", "greenlet"), ("test_openai_migration.py",), 7
+        ("openai-agents==0.24.0", "sqlalchemy>=2", "aiosqlite", "greenlet"), ("test_openai_migration.py",), 8
     ),
     "langgraph": Stores(
         ("langgraph==1.2.24", "langgraph-checkpoint-sqlite==3.1.2"), ("test_langgraph_migration.py",), 2
