@@ -45,6 +45,7 @@ HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}
         (b'{"type":"message","message":{"role":"user"},"id":"mine"}', 422, "unknown field `id`"),
         (b'{"type":"message","message":{"role":"user","colour":"red"}}', 422, "unknown field `colour`"),
         (b'{"type":"message","message":{"role":7}}', 422, "`str`, got `int`"),
+        (b'{"type":"message","message":{"role":"assistant","usage":{"input_tokens":-1}}}', 422, "from 0 on"),
         (b'{"type":"message","message":{"role":"user","content":[{"type":"text","text":{"b":1}}]}}', 422, "text"),
     ],
 )  # fmt: skip

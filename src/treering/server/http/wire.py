@@ -19,7 +19,7 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Raw, Struct, UnsetType, structs
 
 from ...events.content import text
-from ...events.entries import ENTRY_CLASSES, Entry, OpaqueEntry, Payload
+from ...events.entries import ENTRY_CLASSES, Entry, OpaqueEntry, Payload, checked_usage
 from ...events.errors import InvalidEntry
 from ...events.json_values import JSON, plain_str
 from .fields import in_words
@@ -275,13 +275,16 @@ def read_payloads(values: Sequence[JSON]) -> list[Payload]:
     A content may be a string.
 
     Raises:
-        InvalidEntry: An entry has an unknown type or field, lacks one, or has one of a wrong type.
+        InvalidEntry: An entry has an unknown type or field, lacks one, has one of a wrong type, or negative usage.
     """
     payloads: list[Payload] = []
     for index, value in enumerate(values):
         try:
             strict = _strict_decoder().decode(line := _encoder.encode(with_parts(value)))
-            payloads.append(getattr(_decoder().decode(line), strict.__struct_config__.tag))
+            payload: Payload = getattr(_decoder().decode(line), strict.__struct_config__.tag)
+            if (usage := getattr(payload, "usage", None)) is not None:
+                checked_usage(usage)
+            payloads.append(payload)
         except (msgspec.ValidationError, InvalidEntry) as error:
             at = f" (entry {index} of {len(values)})" if len(values) > 1 else ""
             raise InvalidEntry(f"{error}{at}") from error
