@@ -103,7 +103,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         mailbox_max: Commands that may wait in one session; further senders wait.
         batch_max: Commands that are written in one call.
         live_max: Sessions that are kept active; beyond that, the least recently used idle ones are passivated.
-        idle_after_s: Seconds without a command after which a session is passivated.
+        idle_after_s: Seconds without a command or a read after which a session is passivated.
         locked_wait_s: Seconds for which a session is waited for that another process has locked.
         feed_events_max: Events that a feed keeps for slow subscribers before they read from the log.
         feed_bytes_max: Bytes of lines that a feed keeps.
