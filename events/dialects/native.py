@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw
@@ -55,7 +55,7 @@ _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
 _decode_known: Callable[[bytes], KnownEntry] = msgspec.json.Decoder(KnownEntry).decode
 _decode_lines: Callable[[bytes], list[KnownEntry]] = msgspec.json.Decoder(KnownEntry).decode_lines
-_decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict).decode
+_decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_shallow = msgspec.json.Decoder(dict[str, Raw]).decode
 
 

@@ -11,7 +11,7 @@ import sys
 import types
 from functools import cache
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, Raw, structs
@@ -70,7 +70,20 @@ def document() -> bytes:
         "security": [{"token": []}],
         "x-events": _EVENTS,
     }
-    return json.dumps(described, indent=1, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(_dedented(described), indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _dedented(value: object) -> object:
+    """Return a document without the indentation of docstrings, which older releases of msgspec leave in texts."""
+    if isinstance(value, list):
+        return [_dedented(each) for each in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    found = cast("dict[str, object]", value)
+    return {
+        key: inspect.cleandoc(each) if key == "description" and isinstance(each, str) else _dedented(each)
+        for key, each in found.items()
+    }
 
 
 def _described() -> list[Route]:
