@@ -1,4 +1,4 @@
-"""Owning a log that is locked, or whose owner may be dead: as long as its lease may last and it does not show life."""
+"""Waiting for a log that another process or host owns: until it is unlocked, or a silent owner's lease has ended."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import anyio
 from ..errors import SessionLocked
 from .base import Lease, Ref, Store
 
-LOOK_AGAIN_S, LOCKED_S = 1.0, 0.05
-"""The pauses in seconds between two tries to acquire a log: the longest if its owner may be dead; if it is locked."""
+LOOK_AGAIN_S = 1.0
+"""The longest pause in seconds between two tries to acquire a log whose owner may be dead."""
+
+LOCKED_S = 0.05
+"""The pause in seconds between two tries to acquire a log that is locked."""
 
 _RENEWED_S = 0.2
 """By how many seconds the end of a lease has to move at least to count as renewed: clocks are not exact."""

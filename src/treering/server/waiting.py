@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -30,28 +30,17 @@ async def until_newer(service: Service, session: Session, after: int, types: Seq
         SessionNotFound: The session was deleted meanwhile.
     """
 
-    async def until_stopping() -> None:
-        await service.stopping.wait()
-        tasks.cancel_scope.cancel()
-
     def counts(item: Entry | Reset) -> bool:
         return isinstance(item, Reset) or not types or item.type in types
 
-    failure: TreeringError | None = None  # which the task group would wrap
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(until_stopping)
+    async with _until(service.stopping.wait):
         with anyio.move_on_after(wait_s):
             try:
                 async with session.subscribe(after=Cursor(session.cursor.generation, after)) as entries:
                     while not any(map(counts, await entries.receive_many())):
                         pass
             except StopAsyncIteration:
-                failure = not_found(session.id)
-            except TreeringError as error:
-                failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+                raise not_found(session.id) from None
 
 
 @asynccontextmanager
@@ -62,24 +51,35 @@ async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
         ConnectionResetError: The client left.
     """
     is_gone = False
-    failure: TreeringError | None = None
 
     async def until_gone() -> None:
         nonlocal is_gone
         while (await call.incoming.receive())["type"] != "http.disconnect":
             pass
         is_gone = True
-        tasks.cancel_scope.cancel()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(until_gone)
-        try:
-            yield
-        except TreeringError as error:
-            failure = error  # which a task group would wrap
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with _until(until_gone):
+        yield
     if is_gone:
         call.service.metrics.abandoned.inc()
         raise ConnectionResetError("the client left before its answer was there")
+
+
+@asynccontextmanager
+async def _until(over: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
+    """Do something until it is done, or something else is over."""
+    failure: TreeringError | None = None  # which the task group would wrap
+
+    async def leave_when_over() -> None:
+        await over()
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(leave_when_over)
+        try:
+            yield
+        except TreeringError as error:
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
