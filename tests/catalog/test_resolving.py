@@ -291,8 +291,9 @@ async def test_rebind_moves_a_session_to_another_project_by_an_appended_entry(
     "wrong", ["", ".", "..", "a/b", "../a", "/", "a\\b", "a\0b", "\n", "x" * 256, "é" * 128], ids=repr
 )
 async def test_an_id_that_cannot_name_a_file_is_refused_and_nothing_is_created(
-    root: Path, tmp_path: Path, wrong: str
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # whatever lies beside the folder in which the tests run
     async with SessionHost(root) as host:
         with pytest.raises(InvalidSessionId):
             await host.create(wrong)
