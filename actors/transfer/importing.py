@@ -215,10 +215,10 @@ async def write_whole(core: HostCore, incoming: Incoming, ref: Ref, found: Found
     """Write a session, or what the one that is there lacks; the caller is on a task of the host's."""
     existed = archived = False
     async with core.registry.leased(ref) as lease:
-        existed, archived = lease.header is not None, lease.packed
+        existed = lease.header is not None
         with anyio.CancelScope(shield=True):  # a session is imported whole, with its leaf, or not at all
             if existed:
-                await _merge(core, lease, incoming, found)
+                archived = await _merge(core, lease, incoming, found)
             else:
                 await put_lines(core, lease, incoming, found.path)
     if incoming.added:
@@ -258,8 +258,8 @@ async def put_lines(core: HostCore, lease: Lease, incoming: Incoming, source: Pa
             core.runtime.touched.add(lease.ref)
 
 
-async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
-    """Append what an existing session lacks.
+async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> bool:
+    """Append what an existing session lacks; return whether it was archived, packed or not.
 
     Raises:
         SessionExists: Another session has this name, or this one exists in another dialect.
@@ -270,6 +270,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
         raise SessionExists(f"{lease.ref} exists and holds another session, or this one in another dialect: move it")
     log = await load_log(core, lease)
+    archived = log.index.info.archived is True
     with_ids = await runtime.offload(seqs_with_ids, log.index)
     advancing, descriptions = await count_advancing(log, with_ids, found)
     existing, leaf_before = await existing_log(core, log, with_ids, incoming, descriptions), log.index.leaf_id
@@ -284,7 +285,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
         await keep_leaf(core, lease, leaf_before, error)
         raise
     if not incoming.added:
-        return
+        return archived
     matching = existing.matching
     by_content = matching is not None and matching.last is not None
     is_at_leaf = matching is not None and matching.from_leaf  # also after messages that the file no longer holds
@@ -297,6 +298,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
     runtime.touched.add(lease.ref)
+    return archived
 
 
 def _batch(lines: Iterator[bytes]) -> list[bytes]:

@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from treering import AppendFailed, AppendInDoubt, InvalidInput, Session, SessionHost, SyncHost, plain_text
+from treering.entries import SessionInfo
 from treering.errors import ForeignFormatError, SessionExists
 from treering.events.dialects.detect import DialectName
 from treering.events.disk import OsDisk
@@ -327,17 +328,18 @@ def test_the_blocking_facade_imports_sessions(tmp_path: Path) -> None:
         assert host.load(report.id).leaf_id == "a10"
 
 
-async def test_importing_new_entries_unarchives_a_session(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [True, False])  # a store that packs nothing only marks it
+async def test_importing_new_entries_unarchives_a_session(tmp_path: Path, packed: bool) -> None:
     copy = tmp_path / "copy.jsonl"
     async with SessionHost(tmp_path / "one") as one, SessionHost(tmp_path / "other") as other:
         session = await one.create("a")
         await session.append_message("user", "before")
         shutil.copy(tmp_path / "one" / "a.jsonl", copy)
         await other.import_sessions(copy)
-        await other.archive("a")
+        await (other.archive("a") if packed else (await other.load("a")).append(SessionInfo(archived=True)))
         (again,) = await other.import_sessions(copy)
         assert (again.added, [row.status for row in await other.list_sessions(status="any")]) == (0, ["archived"])
-        assert (tmp_path / "other" / "a.jsonl.zst").exists()
+        assert (tmp_path / "other" / "a.jsonl.zst").exists() is packed
         await session.append_message("user", "meanwhile")
         shutil.copy(tmp_path / "one" / "a.jsonl", copy)
         (more,) = await other.import_sessions(copy)
