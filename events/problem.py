@@ -32,7 +32,7 @@ class Current(Struct, frozen=True):
     cursor: str
 
 
-class Place(Struct, frozen=True, omit_defaults=True):
+class FilePosition(Struct, frozen=True, omit_defaults=True):
     """A place in a file, without the folders above it."""
 
     path: str
@@ -63,7 +63,7 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     detail: str
     instance: str | None = None
     error: str | None = None
-    where: Place | None = None
+    where: FilePosition | None = None
     field: str | None = None
     retry: bool = False
     current: Current | None = None

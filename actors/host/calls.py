@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ...events.dialects.native import NativeDialect
 from ...events.entries import EPOCH, OpaqueEntry, Payload, entry_of, payload_of
 from ...events.errors import AppendInDoubt, EntryNotFound, InvalidEntry, InvalidInput, TreeringError
-from ...events.problem import Place, Problem, attributes_of, error_of, names_of, public_class
+from ...events.problem import FilePosition, Problem, attributes_of, error_of, names_of, public_class
 from ...events.stores.base import Cursor
 from ..commands import Append, MoveLeaf
 
@@ -151,7 +151,7 @@ def encode_refusal(error: TreeringError) -> bytes:
     """Return the answer for a command that was refused."""
     kind = public_class(error)
     name, title = names_of(kind)
-    where = None if error.where is None else Place(error.where.path, error.where.line, error.where.byte)
+    where = None if error.where is None else FilePosition(error.where.path, error.where.line, error.where.byte)
     problem = Problem(name, title, 0, error.message, error=kind.__name__, where=where, attributes=attributes_of(error))
     return msgspec.json.encode(Refused(problem))
 

@@ -16,7 +16,7 @@ from typing import Self, TypeAlias
 from anyio import current_time
 from msgspec import Struct
 
-from ...events.disk.notices import Place, here
+from ...events.disk.notices import PathWatch, here
 from ...events.entries import EPOCH
 from ...events.errors import TreeringError
 from ...events.index import LogIndex
@@ -128,7 +128,7 @@ class ProgramSessions:
         self._offload = offload or ThreadOffload()
         self._homes: list[Home] | None = None
         self._entered = ExitStack()
-        self._place: Place | None = None
+        self._watch: PathWatch | None = None
         self._changed: set[str] = set()  # the paths that were told and not yet looked up
         self._search_at = self._search_from = 0.0  # when all folders are searched, and from when on they may be
         self._files: dict[Path, SessionFile] = {}
@@ -142,13 +142,13 @@ class ProgramSessions:
 
     def __enter__(self) -> Self:
         """Begin to follow them, in a running event loop."""
-        self._place = self._entered.enter_context(here().place())
+        self._watch = self._entered.enter_context(here().watching())
         self._search_at = 0.0
         return self
 
     def __exit__(self, *_: object) -> None:
         """Follow them no more."""
-        self._place = None
+        self._watch = None
         self._entered.close()
 
     @property
@@ -165,11 +165,11 @@ class ProgramSessions:
         Raises:
             ForeignFormatError: The package that adds a format cannot be used.
         """
-        if self._place is None:
+        if self._watch is None:
             raise RuntimeError("the sessions of programs are followed inside a `with` block")
         while True:
             if current_time() >= self._search_at:
-                await self._search(self._place)
+                await self._search(self._watch)
                 if self._first is not None and not self._files and not self._is_told:
                     self._is_told = True
                     return []
@@ -181,7 +181,7 @@ class ProgramSessions:
                     return changes
                 continue
             if not self._changed:
-                told = await self._place.wait(min([self._search_at, *self._due.values()]) - current_time())
+                told = await self._watch.wait(min([self._search_at, *self._due.values()]) - current_time())
                 if told is None:
                     self._search_at = self._search_from
                 else:
@@ -191,12 +191,12 @@ class ProgramSessions:
 
     # -- what there is to look at
 
-    async def _search(self, place: Place) -> None:
+    async def _search(self, watch: PathWatch) -> None:
         begun = current_time()
         if self._homes is None:
             self._homes = await self._offload(homes_of, self._environ, self._programs)
         found = await self._offload(Search, self._homes)
-        place.watch(found.watched)
+        watch.set_paths(found.watched)
         for path in found.unreadable.keys() - self._unreadable:
             logger().warning("folder_unreadable", path=path, why=found.unreadable[path])
         self._unreadable = {*found.unreadable}
@@ -211,7 +211,7 @@ class ProgramSessions:
         self._mark([*marked, *gone])
         now = current_time()
         self._search_from = now + (now - begun)  # it takes at most half of the time
-        self._search_at = max(now + (SEARCHES_EVERY_S if place.is_told else POLLS_EVERY_S), self._search_from)
+        self._search_at = max(now + (SEARCHES_EVERY_S if watch.is_told else POLLS_EVERY_S), self._search_from)
 
     def _is_known(self, path: Path, file: SessionFile) -> bool:
         known = self._files.get(path)

@@ -30,7 +30,7 @@ from ...events.findings import NotHeld
 from ...events.offload import carried_out
 from ...events.texts import one_line
 from ...formats.base import ForeignSession, KeptSession
-from ...formats.handing_over.base import Place, Plan, Talk, Target
+from ...formats.handing_over.base import Plan, Surroundings, Talk, Target
 from ...formats.handing_over.talk import talk_of
 from ...formats.handing_over.targets import target_named
 from ...formats.programs import format_named
@@ -74,7 +74,7 @@ async def hand_over(
     target, offload = target_named(program), core.runtime.offload
     path = await read_log(session, lambda log: _path(log, leaf_id))
     where = await offload(_folder, cwd, path.header.cwd)
-    plan = await offload(target.plan, path.talk, Place(where, os.environ, datetime.now(UTC)))
+    plan = await offload(target.plan, path.talk, Surroundings(where, os.environ, datetime.now(UTC)))
     if dry_run:
         return HandedOver(program, None, None, where, None, plan.left_out)
     program_path = _program_of(plan)

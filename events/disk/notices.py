@@ -47,8 +47,8 @@ _STEP_MS = 5
 _DEBOUNCE_MS = 20
 
 
-class Place:
-    """The waiting place of one watch.
+class PathWatch:
+    """One watch: its paths, and its wait for their changes.
 
     Attributes:
         paths: The files and folders whose changes concern the watch, the most important first. A path that ends with a
@@ -72,12 +72,12 @@ class Place:
         """Whether every change of its paths is told: none of them has to be checked by time."""
         return self._notices.tells(self)
 
-    def watch(self, paths: Iterable[str]) -> None:
+    def set_paths(self, paths: Iterable[str]) -> None:
         """Watch these paths, and no others, from the next wait on; the folder of each exists.
 
         The watch is notified once when that has begun.
         """
-        self._notices.watch(self, dict.fromkeys(paths))
+        self._notices.set_paths(self, dict.fromkeys(paths))
 
     async def wait(self, timeout_s: float) -> set[str] | None:
         """Wait until something may have changed since the last wait, or until the timeout expires.
@@ -110,7 +110,7 @@ class Notices:
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(1)  # the thread blocks for long, so it must not count against the default limit
-        self._places: dict[Place, None] = {}
+        self._watches: dict[PathWatch, None] = {}
         self._counts_by_folder: Counter[str] = Counter()
         self._random = random.Random()  # the program's own generator is left alone
         self._native: RustNotify | None = None
@@ -121,28 +121,28 @@ class Notices:
         self._stop: threading.Event | None = None  # set while a watch listens
 
     @contextmanager
-    def place(self) -> Generator[Place]:
-        """Provide a watch with a place to wait."""
-        place = Place(self)
-        self._places[place] = None
+    def watching(self) -> Generator[PathWatch]:
+        """Provide a watch, which ends with the block."""
+        watch = PathWatch(self)
+        self._watches[watch] = None
         try:
-            yield place
+            yield watch
         finally:
-            self.watch(place, {})
-            del self._places[place]
-            if not self._places:
+            self.set_paths(watch, {})
+            del self._watches[watch]
+            if not self._watches:
                 self._close()
 
-    def watch(self, place: Place, paths: dict[str, None]) -> None:
-        """Set the paths whose changes concern a place."""
-        for path in place.paths.keys() - paths.keys():
+    def set_paths(self, watch: PathWatch, paths: dict[str, None]) -> None:
+        """Set the paths whose changes concern a watch."""
+        for path in watch.paths.keys() - paths.keys():
             folder = os.path.dirname(path)
             self._counts_by_folder[folder] -= 1
             if not self._counts_by_folder[folder]:
                 del self._counts_by_folder[folder]
-        for path in paths.keys() - place.paths.keys():
+        for path in paths.keys() - watch.paths.keys():
             self._counts_by_folder[os.path.dirname(path)] += 1
-        place.paths = paths
+        watch.paths = paths
         # Reopening makes every watch check its files, so folders that are no longer needed may stay for a while.
         is_full = len(self._watched) >= FOLDERS_MAX
         is_watched = is_full or self._watched.issuperset(map(os.path.dirname, paths))
@@ -151,30 +151,30 @@ class Notices:
             if self._stop is not None:
                 self._stop.set()
 
-    def tells(self, place: Place) -> bool:
-        """Return whether every change of a place's paths is told."""
-        return self._native is not None and self._watched.issuperset(map(os.path.dirname, place.paths))
+    def tells(self, watch: PathWatch) -> bool:
+        """Return whether every change of a watch's paths is told."""
+        return self._native is not None and self._watched.issuperset(map(os.path.dirname, watch.paths))
 
-    async def wait(self, place: Place, timeout_s: float) -> None:
-        """Wait at a place; see `Place.wait`."""
+    async def wait(self, watch: PathWatch, timeout_s: float) -> None:
+        """Wait for a watch; see `PathWatch.wait`."""
         deadline = current_time() + timeout_s
         try:
-            while not place.noticed and (left_s := deadline - current_time()) > 0:
+            while not watch.noticed and (left_s := deadline - current_time()) > 0:
                 if self._must_listen():
                     await self._listen(left_s)
                 else:
-                    place.wakeup = Event()
+                    watch.wakeup = Event()
                     if self._again_at is not None:
                         left_s = min(left_s, self._again_at - current_time())
                     with move_on_after(left_s):
-                        await place.wakeup.wait()
+                        await watch.wakeup.wait()
         finally:
-            place.wakeup = None
+            watch.wakeup = None
             if self._must_listen():
                 # A random one: it costs much if the watch that listens ends, and watches may end in their order.
-                waiting = [each for each in self._places if each.wakeup is not None]
-                self._random.choice(waiting or [place]).wake()
-        place.noticed = False
+                waiting = [each for each in self._watches if each.wakeup is not None]
+                self._random.choice(waiting or [watch]).wake()
+        watch.noticed = False
 
     # -- listening
 
@@ -185,7 +185,7 @@ class Notices:
         return self._stop is None and (self._outdated or self._native is not None)
 
     async def _listen(self, timeout_s: float) -> None:
-        """Listen for all places, and wake those that are affected."""
+        """Listen for all watches, and wake those that are affected."""
         self._stop = stop = threading.Event()
         try:
             if self._outdated:
@@ -226,26 +226,26 @@ class Notices:
 
     def _wanted(self) -> Iterable[str]:
         """Return all folders of interest, each once, those of watches of few paths first."""
-        places = sorted(self._places, key=lambda place: len(place.paths))
-        return dict.fromkeys(os.path.dirname(path) for place in places for path in place.paths)
+        watches = sorted(self._watches, key=lambda watch: len(watch.paths))
+        return dict.fromkeys(os.path.dirname(path) for watch in watches for path in watch.paths)
 
     def _notify_affected(self, changes: set[tuple[int, str]] | Literal["signal", "stop", "timeout"]) -> None:
-        """Notify the places that the changes concern."""
+        """Notify the watches that the changes concern."""
         if isinstance(changes, str):
             return
         paths = {path for _, path in changes}
         folders = set(map(os.path.dirname, paths))
         if folders <= self._watched:
             affected = paths.union(map(_folder_of, paths))
-            for place in self._places:
-                if not place.paths.keys().isdisjoint(affected):
-                    place.notice(path for path in paths if path in place.paths or _folder_of(path) in place.paths)
+            for watch in self._watches:
+                if not watch.paths.keys().isdisjoint(affected):
+                    watch.notice(path for path in paths if path in watch.paths or _folder_of(path) in watch.paths)
         else:
             self._notify_all()  # a path is reported under another name than it was requested by
 
     def _notify_all(self) -> None:
-        for place in self._places:
-            place.notice(None)
+        for watch in self._watches:
+            watch.notice(None)
 
     def _fail(self, error: Exception) -> None:
         """Continue without notifications for a while."""
@@ -269,7 +269,7 @@ class Notices:
 
 
 def _folder_of(path: str) -> str:
-    """Return a file's folder as a place names it."""
+    """Return a file's folder as a watch names it."""
     return f"{os.path.dirname(path)}/"
 
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from watchfiles import _rust_notify
 
 from treering.events.disk import notices
-from treering.events.disk.notices import Notices, Place
+from treering.events.disk.notices import Notices, PathWatch
 
 TICK_S = 2**-10  # what passes with each look at the clock
 EVERYWHERE = {(1, "/elsewhere/file")}
@@ -98,20 +98,20 @@ async def test_a_change_wakes_those_that_it_concerns(
     here = Notices()
     wanted = {"a": ["x/a"], "b": ["x/b"], "c": ["x/"], "d": ["x/b", "y/b"], "e": ["x/", "y/"]}
     with ExitStack() as stack:
-        places = {name: stack.enter_context(here.place()) for name in wanted}
+        watches = {name: stack.enter_context(here.watching()) for name in wanted}
         for name, paths in wanted.items():
-            places[name].watch(at(*paths))
-        for place in places.values():
-            await place.wait(60)
+            watches[name].set_paths(at(*paths))
+        for watch in watches.values():
+            await watch.wait(60)
         assert system.opened == [["x", "y"]]
         system.changes = {(1, path) for path in at(changed)}
-        assert await places[woken[0]].wait(60) == {*at(changed)}
-        assert {name for name, place in places.items() if place.noticed} == set(woken[1:])
+        assert await watches[woken[0]].wait(60) == {*at(changed)}
+        assert {name for name, watch in watches.items() if watch.noticed} == set(woken[1:])
         for name in woken[1:]:
-            assert await places[name].wait(60) == {*at(changed)}
+            assert await watches[name].wait(60) == {*at(changed)}
         system.changes = EVERYWHERE
-        assert await places["a"].wait(60) is None
-        assert {name for name, place in places.items() if place.noticed} == set("bcde")
+        assert await watches["a"].wait(60) is None
+        assert {name for name, watch in watches.items() if watch.noticed} == set("bcde")
 
 
 async def test_only_what_concerns_a_watch_is_told_and_too_many_paths_may_be_any(
@@ -119,9 +119,9 @@ async def test_only_what_concerns_a_watch_is_told_and_too_many_paths_may_be_any(
 ) -> None:
     monkeypatch.setattr(notices, "CHANGED_MAX", 2)
     here = Notices()
-    with here.place() as one, here.place() as folder:
-        one.watch(at("x/b"))
-        folder.watch(at("x/"))
+    with here.watching() as one, here.watching() as folder:
+        one.set_paths(at("x/b"))
+        folder.set_paths(at("x/"))
         assert await one.wait(60) is None, "what changed before"
         assert await folder.wait(60) is None
         system.changes = {(1, path) for path in at("x/a", "x/b")}
@@ -140,14 +140,14 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
     here = Notices()
     opened: list[str] = []
 
-    async def now(place: Place, paths: Iterable[str], *expected: str) -> None:
-        place.watch(paths)
-        place.noticed = False
-        await place.wait(60)
+    async def now(watch: PathWatch, paths: Iterable[str], *expected: str) -> None:
+        watch.set_paths(paths)
+        watch.noticed = False
+        await watch.wait(60)
         opened.extend(expected)
         assert ["".join(folders) for folders in system.opened] == opened
 
-    with here.place() as first, here.place() as second:
+    with here.watching() as first, here.watching() as second:
         await first.wait(2.5 * TICK_S)
         assert system.opened == [], "there is nothing to watch yet"
         await now(first, at("x/a"), "x")
@@ -157,7 +157,7 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
         await now(second, at("y/b"), "xy")
         await now(second, at("x/b", "x/c"))
         await now(second, at("x/c", "y/c"))
-        with here.place() as third:
+        with here.watching() as third:
             await now(third, at("u/a", "v/a", "y/c"), "uvxy")
             await now(third, at("y/c"))
         await now(second, at("x/c"), "x")
@@ -167,7 +167,7 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
         await now(second, at("u/c", "v/c", "w/c", "z/c"))
         opened.append("xx")
     opened.pop()
-    with here.place() as last:
+    with here.watching() as last:
         await now(last, at("z/a"), "z")
 
 
@@ -176,19 +176,19 @@ async def test_beyond_the_bound_each_watch_knows_whether_it_is_told_of_everythin
 ) -> None:
     monkeypatch.setattr(notices, "FOLDERS_MAX", 3)
     here = Notices()
-    with here.place() as many:
-        many.watch(at("z/", "x/", "w/", "z/a"))
+    with here.watching() as many:
+        many.set_paths(at("z/", "x/", "w/", "z/a"))
         assert not many.is_told, "nothing is watched yet"
         await many.wait(60)
         assert (system.opened, many.is_told) == ([["w", "x", "z"]], True)
-    with here.place() as many, here.place() as one:
-        many.watch(at("z/", "x/", "w/", "v/"))
-        one.watch(at("y/a"))
+    with here.watching() as many, here.watching() as one:
+        many.set_paths(at("z/", "x/", "w/", "v/"))
+        one.set_paths(at("y/a"))
         await one.wait(60)
         assert (system.opened[1:], many.is_told, one.is_told) == ([["x", "y", "z"]], False, True)
-        one.watch(at("caf\udce9/a"))
+        one.set_paths(at("caf\udce9/a"))
         assert not one.is_told
-        one.watch(at("z/a"))
+        one.set_paths(at("z/a"))
         system.fails_to = "watch"
         many.noticed = False
         await many.wait(60)
@@ -200,8 +200,8 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
 ) -> None:
     here = Notices()
     system.fails_to = "open"
-    with here.place() as place, capture_logs() as logs:
-        place.watch(at("x/a"))
+    with here.watching() as watch, capture_logs() as logs:
+        watch.set_paths(at("x/a"))
         for wait_s, passed_s, attempts in [
             (60.0, 0.0, 1),
             (2.5 * TICK_S, 0.0, 1),
@@ -210,28 +210,28 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
             (2.5 * TICK_S, 58.0, 2),
         ]:
             system.now += passed_s
-            await place.wait(wait_s)
+            await watch.wait(wait_s)
             assert len(system.opened) == attempts
         assert len(logs) == 1
         system.fails_to = ""
         system.now += 3.0
-        await place.wait(60)
-        await place.wait(60)
+        await watch.wait(60)
+        await watch.wait(60)
         system.fails_to = "watch"
-        await place.wait(60)
+        await watch.wait(60)
         assert [each["event"] for each in logs] == ["watch_polls"] * 2
         waits = len(system.waits)
         for wait_s, passed_s, attempts in [(2.5 * TICK_S, 0.5, 3), (60.0, 0.6, 4)]:
             system.now += passed_s
-            await place.wait(wait_s)
+            await watch.wait(wait_s)
             assert (len(system.opened), len(system.waits)) == (attempts, waits)
-        await place.wait(60)
+        await watch.wait(60)
         assert len(logs) == 2, "it is said once until notifications arrive again"
     system.fails_to = "open"
     for attempts in (5, 6):  # a new watch of no others tries at once, and says so
-        with here.place() as place, capture_logs() as logs:
-            place.watch(at("x/a"))
-            await place.wait(60)
+        with here.watching() as watch, capture_logs() as logs:
+            watch.set_paths(at("x/a"))
+            await watch.wait(60)
         assert (len(system.opened), len(logs)) == (attempts, 1)
 
 
@@ -245,7 +245,7 @@ async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_f
 
     async def wait(name: str, wait_s: float, scope: anyio.CancelScope) -> None:
         with scope:
-            await places[name].wait(wait_s)
+            await watches[name].wait(wait_s)
             told.append(name)
 
     async def expect(*names: str) -> None:
@@ -257,10 +257,10 @@ async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_f
         told.clear()
 
     with ExitStack() as stack, capture_logs() as logs:
-        places = {name: stack.enter_context(here.place()) for name in "abcd"}
-        idle = [stack.enter_context(here.place()) for _ in range(30)]
-        for place in places.values():
-            place.watch(at("x/a"))
+        watches = {name: stack.enter_context(here.watching()) for name in "abcd"}
+        idle = [stack.enter_context(here.watching()) for _ in range(30)]
+        for watch in watches.values():
+            watch.set_paths(at("x/a"))
         async with anyio.create_task_group() as group:
 
             async def begin(name: str, wait_s: float = 60) -> anyio.CancelScope:
@@ -280,14 +280,14 @@ async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_f
             await expect("b")
             assert system.opened == [["x"]] * 2
             for name in "acd":
-                await places[name].wait(60)
+                await watches[name].wait(60)
 
             await begin("a", 0.3)
             await begin("b")
             assert told == []
-            for place in idle:
-                place.noticed = False
-                await place.wait(3 * TICK_S)
+            for watch in idle:
+                watch.noticed = False
+                await watch.wait(3 * TICK_S)
             system.now += 1.0
             await expect("a")  # its time is over, and only `b` still waits
             await anyio.wait_all_tasks_blocked()
@@ -298,12 +298,12 @@ async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_f
 
             await begin("b")
             await begin("c")
-            places["d"].watch(at("y/a"))
+            watches["d"].set_paths(at("y/a"))
             await expect("b", "c")
             assert system.opened == [["x"]] * 2 + [["x", "y"]]
 
             for name in "ad":
-                await places[name].wait(60)
+                await watches[name].wait(60)
             await begin("b")
             await begin("d")
             for name, path in [("d", "y/a"), ("b", "x/a")]:
@@ -326,9 +326,9 @@ async def test_notifications_are_closed_after_the_last_watch(
     monkeypatch.setattr(_rust_notify, "RustNotify", open_them)
     here = Notices()
     for _ in range(2):
-        with here.place() as first:
-            with here.place() as second:
-                second.watch(at("x/a"))
+        with here.watching() as first:
+            with here.watching() as second:
+                second.set_paths(at("x/a"))
                 await second.wait(60)
             assert opened[-1]() is not None
             await first.wait(0.0)
@@ -340,8 +340,8 @@ async def test_notifications_are_closed_after_the_last_watch(
 async def test_the_thread_of_the_system_waits_as_long_as_the_watch(
     system: System, at: Callable[..., tuple[str, ...]], wait_s: float, wait_ms: int
 ) -> None:
-    with Notices().place() as place:
-        place.watch(at("x/a"))
-        await place.wait(60)
-        await place.wait(wait_s)
+    with Notices().watching() as watch:
+        watch.set_paths(at("x/a"))
+        await watch.wait(60)
+        await watch.wait(wait_s)
     assert system.waits == [(20, 5, wait_ms)]

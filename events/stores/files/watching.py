@@ -68,16 +68,16 @@ class Watch:
 
     async def changes(self) -> AsyncIterator[set[Ref]]:
         """Yield the logs that changed, whenever there are any."""
-        with here().place() as place:
+        with here().watching() as watch:
             while True:
                 if self._has_notices:
-                    place.watch(chain.from_iterable(map(_to_watch, self._paths.values())))
+                    watch.set_paths(chain.from_iterable(map(_to_watch, self._paths.values())))
                 if changed := self.changed():
                     for ref in changed:
                         await self._until_settled(ref)
                     yield changed
                 else:
-                    await place.wait(self._poll_s)
+                    await watch.wait(self._poll_s)
 
 
 def _to_watch(path: str) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class Write(NamedTuple):
     value: Typed
 
 
-class Place(NamedTuple):
+class CheckpointRow(NamedTuple):
     """A checkpoint as the index of a thread knows it."""
 
     namespace: str
@@ -82,7 +82,7 @@ class Thread(CustomIndex):
     def __init__(self, session: Session, serde: Serde) -> None:
         super().__init__(session)
         self._serde = serde
-        self._places: dict[tuple[str, str], Place] = {}
+        self._rows: dict[tuple[str, str], CheckpointRow] = {}
         self._hidden: set[tuple[str, str]] = set()
         self._writes: dict[tuple[str, str], dict[tuple[str, int], Write]] = {}
         self._records: OrderedDict[str, Record] = OrderedDict()
@@ -98,50 +98,46 @@ class Thread(CustomIndex):
 
     # -- what is there
 
-    def places(self, namespace: str | None = None) -> list[Place]:
+    def rows(self, namespace: str | None = None) -> list[CheckpointRow]:
         """Return the checkpoints that are shown, of one namespace or of all, the latest first."""
         found = [
-            place
-            for key, place in self._places.items()
-            if key not in self._hidden and namespace in (None, place.namespace)
+            row for key, row in self._rows.items() if key not in self._hidden and namespace in (None, row.namespace)
         ]
-        return sorted(found, key=lambda place: place.id, reverse=True)
+        return sorted(found, key=lambda row: row.id, reverse=True)
 
-    def place(self, namespace: str, checkpoint_id: str | None) -> Place | None:
+    def row(self, namespace: str, checkpoint_id: str | None) -> CheckpointRow | None:
         """Return a checkpoint that is shown, or the latest of the namespace."""
         if checkpoint_id is None:
-            return next(iter(self.places(namespace)), None)
+            return next(iter(self.rows(namespace)), None)
         key = namespace, checkpoint_id
-        return None if key in self._hidden else self._places.get(key)
+        return None if key in self._hidden else self._rows.get(key)
 
-    def writes(self, place: Place) -> Iterable[Write]:
+    def writes(self, row: CheckpointRow) -> Iterable[Write]:
         """Return what tasks wrote after a checkpoint."""
-        return self._writes.get((place.namespace, place.id), {}).values()
+        return self._writes.get((row.namespace, row.id), {}).values()
 
-    async def record(self, place: Place) -> Record:
+    async def record(self, row: CheckpointRow) -> Record:
         """Return what is stored of a checkpoint.
 
         Raises:
             EntryNotFound: Its entry is not there any more.
         """
-        known = self._records.get(place.entry_id)
+        known = self._records.get(row.entry_id)
         if known is None:
-            entry = await self.session.entry(place.entry_id)
+            entry = await self.session.entry(row.entry_id)
             if not isinstance(entry, CustomEntry) or entry.custom.raw_data is None:
-                raise EntryNotFound(
-                    f"the entry {place.entry_id!r} of the checkpoint {place.id!r} is not there any more"
-                )
+                raise EntryNotFound(f"the entry {row.entry_id!r} of the checkpoint {row.id!r} is not there any more")
             known = msgspec.json.decode(entry.custom.raw_data, type=Record)
-            self._keep(place.entry_id, known)
-        self._records.move_to_end(place.entry_id)
+            self._keep(row.entry_id, known)
+        self._records.move_to_end(row.entry_id)
         return known
 
-    async def values(self, place: Place) -> dict[str, Any]:
+    async def values(self, row: CheckpointRow) -> dict[str, Any]:
         """Return the values of a checkpoint, decoded afresh."""
-        record = await self.record(place)
+        record = await self.record(row)
         found: dict[str, Any] = {}
         for channel in (*record.values, *record.same):
-            stored, _ = await self._stored(place, channel)
+            stored, _ = await self._stored(row, channel)
             if stored is not None:
                 found[channel] = [*map(self.load, stored)] if isinstance(stored, list) else self.load(stored)
         return found
@@ -163,7 +159,7 @@ class Thread(CustomIndex):
             metadata: Its metadata.
             parent_id: The id of its parent in the namespace, if it has one.
         """
-        parent = None if parent_id is None else self._places.get((namespace, parent_id))
+        parent = None if parent_id is None else self._rows.get((namespace, parent_id))
         values: dict[str, Whole | Grown] = {}
         same: list[str] = []
         payloads: list[Payload] = []
@@ -194,7 +190,7 @@ class Thread(CustomIndex):
             options["aside"] = True
         custom = Custom(CHECKPOINT, Raw(msgspec.json.encode(record)))
         ids = await self.session.append_many([*payloads, custom], **options)
-        self._place(ids[-1], record)
+        self._index(ids[-1], record)
         self._keep(ids[-1], record)
         self.skip(len(ids))
 
@@ -205,16 +201,16 @@ class Thread(CustomIndex):
         if not fresh:
             return
         custom = Custom(WRITES, Raw(msgspec.json.encode(msgspec.structs.replace(written, writes=fresh))))
-        place = self._places.get((written.namespace, written.id))
-        options: AppendOptions = {} if place is None else {"below": place.entry_id, "aside": True}
+        row = self._rows.get((written.namespace, written.id))
+        options: AppendOptions = {} if row is None else {"below": row.entry_id, "aside": True}
         (entry_id,) = await self.session.append_many([custom], **options)
         self._note(entry_id, custom)
         self.skip(1)
 
-    async def hide(self, places: Sequence[Place]) -> None:
+    async def hide(self, rows: Sequence[CheckpointRow]) -> None:
         """Show checkpoints no more; what others are made of stays in the session."""
-        if places:
-            keys = tuple((place.namespace, place.id) for place in places)
+        if rows:
+            keys = tuple((row.namespace, row.id) for row in rows)
             custom = Custom(HIDDEN, Raw(msgspec.json.encode(Hidden(keys))))
             below = self.session.leaf_id
             options: AppendOptions = {} if below is None else {"below": below, "aside": True}
@@ -245,7 +241,7 @@ class Thread(CustomIndex):
         match custom.custom_type:
             case "langgraph.checkpoint":
                 record = msgspec.json.decode(raw, type=Record)
-                self._place(entry_id, record)
+                self._index(entry_id, record)
                 self._keep(entry_id, record)
             case "langgraph.writes":
                 written = msgspec.json.decode(raw, type=Written)
@@ -263,9 +259,9 @@ class Thread(CustomIndex):
             case _:
                 pass
 
-    def _place(self, entry_id: str, record: Record) -> None:
+    def _index(self, entry_id: str, record: Record) -> None:
         key = record.namespace, record.id
-        self._places[key] = Place(*key, record.parent, entry_id, record.run_id)
+        self._rows[key] = CheckpointRow(*key, record.parent, entry_id, record.run_id)
         self._hidden.discard(key)
 
     def _keep(self, entry_id: str, record: Record) -> None:
@@ -273,19 +269,19 @@ class Thread(CustomIndex):
         if len(self._records) > RECORDS_KEPT_MAX:
             self._records.popitem(last=False)
 
-    def _below(self, namespace: str, parent: Place | None) -> str | None:
+    def _below(self, namespace: str, parent: CheckpointRow | None) -> str | None:
         if parent is not None:
             return parent.entry_id
         return self.session.leaf_id if namespace else None
 
-    async def _stored(self, place: Place, channel: str) -> tuple[Typed | list[Typed] | None, int]:
+    async def _stored(self, row: CheckpointRow, channel: str) -> tuple[Typed | list[Typed] | None, int]:
         """Return a value as it is stored, and of how many checkpoints it is made.
 
         It is one value, the elements of a list, or None if the checkpoint has none.
         """
         parts: list[Sequence[Typed]] = []
         most: int | None = None  # so many elements of the list at hand are wanted
-        at: Place | None = place
+        at: CheckpointRow | None = row
         while at is not None:
             record = await self.record(at)
             stored = record.values.get(channel)
@@ -299,10 +295,10 @@ class Thread(CustomIndex):
                     return [each for part in reversed(parts) for each in part], len(parts)
             elif channel not in record.same:
                 break
-            at = None if at.parent is None else self._places.get((at.namespace, at.parent))
+            at = None if at.parent is None else self._rows.get((at.namespace, at.parent))
         return None, 0
 
-    async def _taken_back(self, parent: Place, channel: str, keep: int) -> list[Payload]:
+    async def _taken_back(self, parent: CheckpointRow, channel: str, keep: int) -> list[Payload]:
         """Return the edits by which contexts show no more of a list than the elements that were kept."""
         edits: list[Payload] = []
         for each in (await self.session.context(parent.entry_id)).messages:

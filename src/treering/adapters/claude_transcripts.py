@@ -43,7 +43,7 @@ PLACE = "claude_agent_sdk"
 """The key of an entry's metadata below which it says what it was made of."""
 
 
-class Place(NamedTuple):
+class StoredParts(NamedTuple):
     """Where something of a transcript stands in the session.
 
     Attributes:
@@ -65,7 +65,7 @@ class Transcript(SessionIndex):
         reader: The reader of its lines.
         uuids: The ids of its lines.
         summary: The SDK's summary of all of them.
-        places: Where what was read stands, by the id that the reader gives it.
+        stored: Where what was read stands, by the id that the reader gives it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -73,7 +73,7 @@ class Transcript(SessionIndex):
         self.reader = Reader(Path())
         self.uuids: set[str] = set()
         self.summary: dict[str, Any] | None = None
-        self.places: dict[str, Place] = {}
+        self.stored: dict[str, StoredParts] = {}
         self._maker = EntryMaker(Path(), EPOCH, [])
         self._kept: list[str] = []  # the entries that hold the lines, in the order in which the reader got them
         self._appended = 0  # how many entries since all were known
@@ -99,14 +99,14 @@ class Transcript(SessionIndex):
 
     def _note(self, entry_id: str, place: JSON) -> None:
         if isinstance(place, dict) and isinstance(place.get("of"), str) and isinstance(place.get("parts"), int):
-            self.places[str(place["of"])] = Place(entry_id, int(str(place["parts"])))
+            self.stored[str(place["of"])] = StoredParts(entry_id, int(str(place["parts"])))
 
     def forget(self) -> None:
         """Forget everything, so that it is read anew: what was begun failed."""
         self.read_to = self._appended = 0
         self.reader = Reader(Path())
         self.uuids.clear()
-        self.places.clear()
+        self.stored.clear()
         self._kept.clear()
         self.summary = self._title = None
 
@@ -124,7 +124,7 @@ class Transcript(SessionIndex):
             return None
         own = [each for each in self.reader.tree.conversations if not each.agent]
         caller = Callers(self.reader.scan, own).of(called, reader.scan.meta)
-        return self.places[caller[1].id].entry_id if caller is not None and caller[1].id in self.places else None
+        return self.stored[caller[1].id].entry_id if caller is not None and caller[1].id in self.stored else None
 
     def note_lines(self, ids: Sequence[str]) -> None:
         """Take note of the entries that hold the lines which were read last."""
@@ -144,16 +144,16 @@ class Transcript(SessionIndex):
         last: str | None = None
         for entry in entries:
             parts = len(entry.message.content) if isinstance(entry, MessageEntry) else 0
-            place = self.places.get(entry.id)
-            if place is not None and place.parts >= parts:
+            stored = self.stored.get(entry.id)
+            if stored is not None and stored.parts >= parts:
                 continue
-            parent = entry.parent_id if place is None else entry.id
+            parent = entry.parent_id if stored is None else entry.id
             if run and (parent != last or isinstance(entry, CompactionEntry)):
                 await self._append_run(run, below)
                 run = []
             if not run:
-                below = self.places[parent].entry_id if parent in self.places else None
-            run.append((entry.id, parts, self._payload(entry, parts, 0 if place is None else place.parts)))
+                below = self.stored[parent].entry_id if parent in self.stored else None
+            run.append((entry.id, parts, self._payload(entry, parts, 0 if stored is None else stored.parts)))
             last = entry.id
         if run:
             await self._append_run(run, below)
@@ -165,7 +165,7 @@ class Transcript(SessionIndex):
     def _changed(self) -> list[Step]:
         """Return the steps that have fresh lines, or no entry; each entry was appended before the lines were kept."""
         known = len(self._kept)
-        return [step for step in self.reader.changed() if step.nodes[-1].number > known or step.id not in self.places]
+        return [step for step in self.reader.changed() if step.nodes[-1].number > known or step.id not in self.stored]
 
     async def _lines_of(self, step: Step, fresh: Sequence[bytes]) -> list[bytes]:
         """Return the lines of a step, those that are not fresh as the session holds them."""
@@ -192,13 +192,13 @@ class Transcript(SessionIndex):
         ids = await self.session.append_many([payload for _, _, payload in run], below=below)
         self._appended += len(ids)
         for entry_id, (source_id, parts, _) in zip(ids, run, strict=True):
-            self.places[source_id] = Place(entry_id, parts)
+            self.stored[source_id] = StoredParts(entry_id, parts)
 
     def _payload(self, entry: KnownEntry, parts: int, there: int) -> Payload:
         place: dict[str, JSON] = {PLACE: {"of": entry.id, "parts": parts}}
         if isinstance(entry, CompactionEntry):
             details = entry.compaction.details
-            kept = self.places.get(entry.compaction.first_kept_entry_id or "")
+            kept = self.stored.get(entry.compaction.first_kept_entry_id or "")
             return replace(
                 entry.compaction,
                 first_kept_entry_id=None if kept is None else kept.entry_id,

@@ -21,7 +21,7 @@ from ..actors.host.host import SessionHost
 from ..events.arguments import check_word
 from ..events.errors import InvalidInput
 from ..formats.langgraph.records import Written
-from .checkpoints import Place, Thread
+from .checkpoints import CheckpointRow, Thread
 from .hosting import Hosting, HostOrRoot
 from .session_index import SessionIndexes
 from .versions import LANGGRAPH
@@ -102,8 +102,8 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
             before: Only those before this checkpoint.
             limit: The most that are yielded.
         """
-        for thread_id, place in await self._hosting.run(lambda host: self._found(host, config, filter, before, limit)):
-            each = await self._hosting.run(partial(self._still, thread_id=thread_id, place=place))
+        for thread_id, row in await self._hosting.run(lambda host: self._found(host, config, filter, before, limit)):
+            each = await self._hosting.run(partial(self._still, thread_id=thread_id, row=row))
             if each is not None:
                 yield each
 
@@ -175,10 +175,8 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, the latest first; see `alist`."""
-        for thread_id, place in self._hosting.run_blocking(
-            lambda host: self._found(host, config, filter, before, limit)
-        ):
-            each = self._hosting.run_blocking(partial(self._still, thread_id=thread_id, place=place))
+        for thread_id, row in self._hosting.run_blocking(lambda host: self._found(host, config, filter, before, limit)):
+            each = self._hosting.run_blocking(partial(self._still, thread_id=thread_id, row=row))
             if each is not None:
                 yield each
 
@@ -219,28 +217,28 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
     async def _get(self, host: SessionHost, config: RunnableConfig) -> CheckpointTuple | None:
         thread_id, namespace, checkpoint_id = _named(config)
         thread = await self._threads.of(host, thread_id)
-        place = None if thread is None else thread.place(namespace or "", checkpoint_id)
-        return None if thread is None or place is None else await self._tuple(thread, thread_id, place)
+        row = None if thread is None else thread.row(namespace or "", checkpoint_id)
+        return None if thread is None or row is None else await self._tuple(thread, thread_id, row)
 
-    async def _still(self, host: SessionHost, *, thread_id: str, place: Place) -> CheckpointTuple | None:
+    async def _still(self, host: SessionHost, *, thread_id: str, row: CheckpointRow) -> CheckpointTuple | None:
         """Return a checkpoint that was found before; None if it is gone."""
         thread = await self._threads.of(host, thread_id)
-        if thread is None or thread.place(place.namespace, place.id) is None:
+        if thread is None or thread.row(row.namespace, row.id) is None:
             return None
-        return await self._tuple(thread, thread_id, place)
+        return await self._tuple(thread, thread_id, row)
 
     @staticmethod
-    async def _tuple(thread: Thread, thread_id: str, place: Place) -> CheckpointTuple:
+    async def _tuple(thread: Thread, thread_id: str, row: CheckpointRow) -> CheckpointTuple:
         """Return a checkpoint as LangGraph has it."""
         async with thread.lock:
-            record = await thread.record(place)
-            checkpoint = {**thread.load(record.checkpoint), "channel_values": await thread.values(place)}
-        writes = sorted(thread.writes(place), key=lambda each: writes_sort_key(each.task_path, each.task_id, each.at))
+            record = await thread.record(row)
+            checkpoint = {**thread.load(record.checkpoint), "channel_values": await thread.values(row)}
+        writes = sorted(thread.writes(row), key=lambda each: writes_sort_key(each.task_path, each.task_id, each.at))
         return CheckpointTuple(
-            config=_config(thread_id, place.namespace, place.id),
+            config=_config(thread_id, row.namespace, row.id),
             checkpoint=cast("Checkpoint", checkpoint),  # it was one when it was stored
             metadata=thread.load(record.metadata),
-            parent_config=None if place.parent is None else _config(thread_id, place.namespace, place.parent),
+            parent_config=None if row.parent is None else _config(thread_id, row.namespace, row.parent),
             pending_writes=[(each.task_id, each.channel, thread.load(each.value)) for each in writes],
         )
 
@@ -251,29 +249,29 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
         filter: Mapping[str, Any] | None,
         before: RunnableConfig | None,
         limit: int | None,
-    ) -> builtins.list[tuple[str, Place]]:
+    ) -> builtins.list[tuple[str, CheckpointRow]]:
         """Return the checkpoints to list, with their threads."""
         thread_id, namespace, checkpoint_id = (None, None, None) if config is None else _named(config)
         last = None if before is None else _named(before)[2]
-        found: builtins.list[tuple[str, Place]] = []
+        found: builtins.list[tuple[str, CheckpointRow]] = []
         for each in [thread_id] if thread_id is not None else await _thread_ids(host):
             thread = await self._threads.of(host, each)
             if thread is None:
                 continue
-            for place in thread.places(namespace):
+            for row in thread.rows(namespace):
                 if limit is not None and len(found) >= limit:
                     return found
-                if checkpoint_id not in (None, place.id) or (last is not None and place.id >= last):
+                if checkpoint_id not in (None, row.id) or (last is not None and row.id >= last):
                     continue
-                if not filter or await self._has(thread, place, filter):
-                    found.append((each, place))
+                if not filter or await self._has(thread, row, filter):
+                    found.append((each, row))
         return found
 
     @staticmethod
-    async def _has(thread: Thread, place: Place, filter: Mapping[str, Any]) -> bool:
+    async def _has(thread: Thread, row: CheckpointRow, filter: Mapping[str, Any]) -> bool:
         """Return whether the metadata of a checkpoint holds all that is asked for."""
         async with thread.lock:
-            metadata = thread.load((await thread.record(place)).metadata)
+            metadata = thread.load((await thread.record(row)).metadata)
         return all(metadata.get(name) == wanted for name, wanted in filter.items())
 
     async def _put(
@@ -309,7 +307,7 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
             thread = await self._threads.of(host, thread_id)
             if thread is not None:
                 async with thread.lock:
-                    await thread.hide([place for place in thread.places() if place.run_id in run_ids])
+                    await thread.hide([row for row in thread.rows() if row.run_id in run_ids])
 
     async def _copy(self, host: SessionHost, source_id: str, target_id: str) -> None:
         source = await self._threads.of(host, source_id)
@@ -327,9 +325,9 @@ class TreeringSaver(BaseCheckpointSaver[Any]):  # versions are int or str, which
                 await self._delete(host, thread_id)
             elif thread is not None:
                 async with thread.lock:
-                    places = thread.places()
-                    latest = {place.namespace: place.id for place in reversed(places)}
-                    await thread.hide([place for place in places if latest[place.namespace] != place.id])
+                    rows = thread.rows()
+                    latest = {row.namespace: row.id for row in reversed(rows)}
+                    await thread.hide([row for row in rows if latest[row.namespace] != row.id])
 
 
 async def _thread_ids(host: SessionHost) -> list[str]:

@@ -20,53 +20,61 @@ from __future__ import annotations
 import click
 
 from .. import __version__
-from .command_list import LazyCommands, Place, Section
+from .command_list import LazyCommand, LazyCommands, Section
 
 _SECTIONS = (
     Section(
         "Sessions",
         {
-            "sessions": Place("commands.sessions", "List the sessions of this project, or of all projects."),
-            "chat": Place("chat.command", "Talk with a model; every message is stored at once."),
-            "resume": Place("chat.command", "Resume a session, by name or chosen from a list."),
-            "current": Place("commands.sessions", "Show or set the current session of this project."),
-            "info": Place("commands.info", "Show the details of a session."),
-            "search": Place("commands.search", "Search the entries of all sessions."),
-            "rename": Place("commands.sessions", "Give a session a name."),
-            "label": Place("commands.entries", "Label an entry of a session, or remove its label."),
-            "compact": Place("commands.contexts", "Replace the older part of a session's context with a summary."),
-            "debug": Place("commands.contexts", "Inspect what a model is sent."),
+            "sessions": LazyCommand("commands.sessions", "List the sessions of this project, or of all projects."),
+            "chat": LazyCommand("chat.command", "Talk with a model; every message is stored at once."),
+            "resume": LazyCommand("chat.command", "Resume a session, by name or chosen from a list."),
+            "current": LazyCommand("commands.sessions", "Show or set the current session of this project."),
+            "info": LazyCommand("commands.info", "Show the details of a session."),
+            "search": LazyCommand("commands.search", "Search the entries of all sessions."),
+            "rename": LazyCommand("commands.sessions", "Give a session a name."),
+            "label": LazyCommand("commands.entries", "Label an entry of a session, or remove its label."),
+            "compact": LazyCommand(
+                "commands.contexts", "Replace the older part of a session's context with a summary."
+            ),
+            "debug": LazyCommand("commands.contexts", "Inspect what a model is sent."),
         },
     ),
     Section(
         "Archiving and moving",
         {
-            "archive": Place(
+            "archive": LazyCommand(
                 "commands.keeping", "Archive sessions: leave them out of the listing, and keep everything."
             ),
-            "unarchive": Place("commands.keeping", "Restore archived sessions."),
-            "delete": Place("commands.keeping", "Delete sessions for good."),
-            "gc": Place("commands.keeping", "Archive old sessions, according to the settings."),
-            "export": Place("commands.transfer", "Export a session as a page, a text, or a file of another program."),
-            "copy": Place("commands.copying", "Copy all sessions to another place, such as a database, byte for byte."),
-            "hand-over": Place(
+            "unarchive": LazyCommand("commands.keeping", "Restore archived sessions."),
+            "delete": LazyCommand("commands.keeping", "Delete sessions for good."),
+            "gc": LazyCommand("commands.keeping", "Archive old sessions, according to the settings."),
+            "export": LazyCommand(
+                "commands.transfer", "Export a session as a page, a text, or a file of another program."
+            ),
+            "copy": LazyCommand(
+                "commands.copying", "Copy all sessions to another place, such as a database, byte for byte."
+            ),
+            "hand-over": LazyCommand(
                 "commands.handing_over", "Hand a session over to another program, which goes on with it."
             ),
-            "import": Place("commands.transfer", "Import sessions from other programs, or from another place."),
+            "import": LazyCommand("commands.transfer", "Import sessions from other programs, or from another place."),
         },
     ),
     Section(
         "Inspecting a session",
         {
-            "context": Place("commands.contexts", "Print what a model sees of the path to the leaf."),
-            "tree": Place("commands.tree", "Draw all branches of a session; a dot marks the path to the leaf."),
-            "labels": Place("commands.entries", "List labelled entries, those on the path to the leaf first."),
-            "entries": Place(
+            "context": LazyCommand("commands.contexts", "Print what a model sees of the path to the leaf."),
+            "tree": LazyCommand("commands.tree", "Draw all branches of a session; a dot marks the path to the leaf."),
+            "labels": LazyCommand("commands.entries", "List labelled entries, those on the path to the leaf first."),
+            "entries": LazyCommand(
                 "commands.entries",
                 "Print the entries in file order; with --leaf, only those on the path to that entry.",
             ),
-            "follow": Place("commands.following", "Print each entry as another process appends it, until Ctrl-C."),
-            "doctor": Place(
+            "follow": LazyCommand(
+                "commands.following", "Print each entry as another process appends it, until Ctrl-C."
+            ),
+            "doctor": LazyCommand(
                 "commands.doctor",
                 "Check session files, alone or in directories at any depth, and the files that belong to them.",
             ),
@@ -75,20 +83,24 @@ _SECTIONS = (
     Section(
         "Serving",
         {
-            "serve": Place("commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."),
-            "mcp": Place(
+            "serve": LazyCommand(
+                "commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."
+            ),
+            "mcp": LazyCommand(
                 "commands.serving", "Let an agent look up sessions, over the Model Context Protocol by stdio."
             ),
-            "token": Place("commands.serving", "Manage the tokens by which a server knows who asks."),
-            "hosts": Place("commands.hosts", "List the hosts that share a database, and drain one of them."),
-            "postgres": Place("commands.postgres", "Look after a PostgreSQL database of sessions."),
+            "token": LazyCommand("commands.serving", "Manage the tokens by which a server knows who asks."),
+            "hosts": LazyCommand("commands.hosts", "List the hosts that share a database, and drain one of them."),
+            "postgres": LazyCommand("commands.postgres", "Look after a PostgreSQL database of sessions."),
         },
     ),
     Section(
         "More",
         {
-            "demo": Place("commands.demo", "Play a short story with several agents, and draw the resulting tree."),
-            "completion": Place("options", "Print a completion script for a shell."),
+            "demo": LazyCommand(
+                "commands.demo", "Play a short story with several agents, and draw the resulting tree."
+            ),
+            "completion": LazyCommand("options", "Print a completion script for a shell."),
         },
     ),
 )

@@ -38,8 +38,8 @@ _OTHER_NAMES = {
 """Names that other programs use for these commands."""
 
 
-class Place(NamedTuple):
-    """The location of a command.
+class LazyCommand(NamedTuple):
+    """A command whose module is imported when it is used.
 
     Attributes:
         module: The module of this package, in which the function has the command's name: `import_` for `import`,
@@ -55,7 +55,7 @@ class Section(NamedTuple):
     """A group of commands under a heading."""
 
     title: str
-    commands: Mapping[str, Place]
+    commands: Mapping[str, LazyCommand]
 
 
 def _has_option(command: click.Command, name: str) -> bool:
@@ -115,10 +115,10 @@ class LazyCommands(click.Group):
         loaded = super().get_command(ctx, cmd_name)
         if loaded is not None:
             return loaded
-        place = next((each for section in self.sections if (each := section.commands.get(cmd_name))), None)
-        if place is None:
+        listed = next((each for section in self.sections if (each := section.commands.get(cmd_name))), None)
+        if listed is None:
             return None
-        module = import_module(f".{place.module}", __package__)
+        module = import_module(f".{listed.module}", __package__)
         function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command = cast("click.Command", getattr(module, function))  # as listed in the section
         self.add_command(command, cmd_name)
@@ -195,4 +195,4 @@ class LazyCommands(click.Group):
         widest = max(map(len, self.list_commands(ctx)), default=0)
         for section in self.sections:
             with formatter.section(section.title):
-                formatter.write_dl([(name.ljust(widest), place.help) for name, place in section.commands.items()])
+                formatter.write_dl([(name.ljust(widest), command.help) for name, command in section.commands.items()])

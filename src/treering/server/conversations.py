@@ -42,7 +42,7 @@ _PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "f
 _WITH_STATUS = frozenset({"message", "function_call", "function_call_output"})
 
 
-class Place(NamedTuple):
+class ItemPlace(NamedTuple):
     """Where an item is: in which message of the context, and which of its items it is."""
 
     item_id: str
@@ -58,7 +58,7 @@ class Listing:
     """
 
     def __init__(self) -> None:
-        self.places: list[Place] = []
+        self.places: list[ItemPlace] = []
         self._by_id: dict[str, int] = {}
 
     def add(self, entry_id: str, message: Message) -> None:
@@ -69,7 +69,7 @@ class Listing:
             while item_id in self._by_id:
                 item_id += "_"
             self._by_id[item_id] = len(self.places)
-            self.places.append(Place(item_id, entry_id, at))
+            self.places.append(ItemPlace(item_id, entry_id, at))
 
     def find(self, item_id: str) -> int:
         """Return the position of an item.
@@ -148,7 +148,7 @@ async def _messages(session: Session) -> list[ContextMessage]:
     return [each for each in (await session.context()).messages if each.entry_id not in hidden]
 
 
-async def items_at(session: Session, places: Sequence[Place], include: Collection[Include]) -> list[Item]:
+async def items_at(session: Session, places: Sequence[ItemPlace], include: Collection[Include]) -> list[Item]:
     """Return items as clients are shown them."""
     wanted = {place.entry_id for place in places}
     by_entry = {each.entry_id: each.message for each in await _messages(session) if each.entry_id in wanted}

@@ -87,7 +87,7 @@ class TreeringCheckpointStorage:
 
         async def read(host: SessionHost) -> list[object]:
             workflow = await self._workflows.of(host, _key(workflow_name))
-            return [] if workflow is None else [await workflow.data(each) for each in list(workflow.places)]
+            return [] if workflow is None else [await workflow.data(each) for each in list(workflow.checkpoints)]
 
         return [self._decoded(each) for each in await self._hosting.run(read)]
 
@@ -104,10 +104,10 @@ class TreeringCheckpointStorage:
                 return False
             async with workflow.lock:
                 await workflow.refresh()
-                place = workflow.places.get(checkpoint_id)
-                if place is not None:
-                    await workflow.append(Custom(DELETED, raw_object({"id": checkpoint_id}, "the id")), place.entry_id)
-                return place is not None
+                stored = workflow.checkpoints.get(checkpoint_id)
+                if stored is not None:
+                    await workflow.append(Custom(DELETED, raw_object({"id": checkpoint_id}, "the id")), stored.entry_id)
+                return stored is not None
 
         return await self._hosting.run(run)
 
@@ -116,9 +116,9 @@ class TreeringCheckpointStorage:
 
         async def read(host: SessionHost) -> object:
             workflow = await self._workflows.of(host, _key(workflow_name))
-            if workflow is None or not workflow.places:
+            if workflow is None or not workflow.checkpoints:
                 return None
-            return await workflow.data(max(workflow.places, key=lambda each: workflow.places[each].time))
+            return await workflow.data(max(workflow.checkpoints, key=lambda each: workflow.checkpoints[each].time))
 
         data = await self._hosting.run(read)
         return None if data is None else self._decoded(data)
@@ -128,7 +128,7 @@ class TreeringCheckpointStorage:
 
         async def read(host: SessionHost) -> list[str]:
             workflow = await self._workflows.of(host, _key(workflow_name))
-            return [] if workflow is None else list(workflow.places)
+            return [] if workflow is None else list(workflow.checkpoints)
 
         return await self._hosting.run(read)
 
@@ -150,7 +150,7 @@ class TreeringCheckpointStorage:
         keys = [known] if known is not None else await _keys_of(host)
         for key in keys:
             workflow = await self._workflows.of(host, key)
-            if workflow is not None and checkpoint_id in workflow.places:
+            if workflow is not None and checkpoint_id in workflow.checkpoints:
                 self._keys[checkpoint_id] = key
                 return workflow
         self._keys.pop(checkpoint_id, None)
@@ -172,7 +172,7 @@ class TreeringCheckpointStorage:
         return WorkflowCheckpoint.from_dict(decode_checkpoint_value(data, allowed_types=self._allowed))
 
 
-class Place(NamedTuple):
+class StoredCheckpoint(NamedTuple):
     """Where a checkpoint is stored, and its own time."""
 
     entry_id: str
@@ -184,7 +184,7 @@ class _Workflow(CustomIndex):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.places: dict[str, Place] = {}
+        self.checkpoints: dict[str, StoredCheckpoint] = {}
         self.entry_ids: dict[str, str] = {}
 
     async def append(self, payload: Custom, below: str | None) -> None:
@@ -197,7 +197,7 @@ class _Workflow(CustomIndex):
         Raises:
             EntryNotFound: Its entry is gone.
         """
-        entry_id = self.places[checkpoint_id].entry_id
+        entry_id = self.checkpoints[checkpoint_id].entry_id
         entry = await self.session.entry(entry_id)
         if not isinstance(entry, CustomEntry):
             raise EntryNotFound(entry_id)
@@ -209,11 +209,11 @@ class _Workflow(CustomIndex):
             return
         if custom.custom_type == CHECKPOINT:
             checkpoint_id = str(data["checkpoint_id"])
-            self.places.pop(checkpoint_id, None)  # a later one with this id takes its place
+            self.checkpoints.pop(checkpoint_id, None)  # a later one with this id takes its place
             self.entry_ids[checkpoint_id] = entry_id
-            self.places[checkpoint_id] = Place(entry_id, _time(str(data["timestamp"])))
+            self.checkpoints[checkpoint_id] = StoredCheckpoint(entry_id, _time(str(data["timestamp"])))
         elif custom.custom_type == DELETED:
-            self.places.pop(str(data["id"]), None)
+            self.checkpoints.pop(str(data["id"]), None)
 
 
 def _key(workflow_name: str) -> str:

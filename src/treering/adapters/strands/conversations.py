@@ -29,7 +29,7 @@ class Shared(CustomIndex):
             self.multi_agents[str(json_object(custom.raw_data).get("id"))] = entry_id
 
 
-class Place(NamedTuple):
+class PathState(NamedTuple):
     """What is known at an entry: the number of the last message on the way to it, and the agent as it was there."""
 
     number: int = -1
@@ -51,12 +51,12 @@ class Conversation(SessionIndex):
         self.seqs: dict[str, int] = {}
         self.updates: dict[str, str] = {}
         self._own: set[str] = set()
-        self._places: dict[str | None, Place] = {}
+        self._states: dict[str | None, PathState] = {}
 
     @property
     def agent_entry_id(self) -> str | None:
         """The entry that holds the agent as it was at the leaf."""
-        return self._places.get(self.session.leaf_id, Place()).agent_entry_id
+        return self._states.get(self.session.leaf_id, PathState()).agent_entry_id
 
     def path(self) -> list[str]:
         """Return the messages on the way to the leaf."""
@@ -64,13 +64,13 @@ class Conversation(SessionIndex):
 
     def found(self, number: int) -> str | None:
         """Return the message with a number on the way to the leaf; the last of them, should there be several."""
-        if number > self._places.get(self.session.leaf_id, Place()).number:
+        if number > self._states.get(self.session.leaf_id, PathState()).number:
             return None
         return next((each for each in reversed(self.path()) if self.numbers[each] == number), None)
 
     def written(self, number: int) -> str | None:
         """Return the message with a number that the framework wrote."""
-        if number > self._places.get(self.session.leaf_id, Place()).number:
+        if number > self._states.get(self.session.leaf_id, PathState()).number:
             return None
         return next((each for each in self.path() if self.numbers[each] == number and each in self._own), None)
 
@@ -103,29 +103,29 @@ class Conversation(SessionIndex):
 
     def note(self, entry_id: str, parent_id: str | None, number: int) -> None:
         """Take a message of the framework that was just appended."""
-        place = self._places.get(parent_id, Place())
-        self._places[entry_id] = self._take(place, entry_id, self.read_to + 1, number, is_own=True)
+        state = self._states.get(parent_id, PathState())
+        self._states[entry_id] = self._take(state, entry_id, self.read_to + 1, number, is_own=True)
         self.skip(1)
 
-    def _take(self, place: Place, entry_id: str, seq: int, number: int, *, is_own: bool) -> Place:
+    def _take(self, state: PathState, entry_id: str, seq: int, number: int, *, is_own: bool) -> PathState:
         if is_own:
             self._own.add(entry_id)
         self.numbers[entry_id], self.seqs[entry_id] = number, seq
-        return place._replace(number=max(place.number, number))
+        return state._replace(number=max(state.number, number))
 
     def _see(self, entry: Entry) -> None:
-        place = self._places.get(entry.parent_id, Place())
+        state = self._states.get(entry.parent_id, PathState())
         if isinstance(entry, MessageEntry):
             number = number_of(entry.message)
             if number is not None or is_shown(entry.message):
-                at = place.number + 1 if number is None else number
-                place = self._take(place, entry.id, entry.seq, at, is_own=number is not None)
+                at = state.number + 1 if number is None else number
+                state = self._take(state, entry.id, entry.seq, at, is_own=number is not None)
         elif isinstance(entry, CustomEntry) and entry.custom.raw_data is not None:
             if entry.custom.custom_type == AGENT:
-                place = place._replace(agent_entry_id=entry.id)
+                state = state._replace(agent_entry_id=entry.id)
             elif entry.custom.custom_type == UPDATE:
                 self.updates[str(json_object(entry.custom.raw_data).get("entry"))] = entry.id
-        self._places[entry.id] = place
+        self._states[entry.id] = state
 
 
 async def data_at(session: Session, entry_id: str) -> Data | None:

@@ -103,8 +103,8 @@ class _Turn(Struct, frozen=True):
     prompt: str
 
 
-class _Place(Struct, frozen=True):
-    """A place in the history, with the state of the reader there."""
+class _ReaderState(Struct, frozen=True):
+    """The state of the reader at a place in the history."""
 
     leaf: str | None
     turns: tuple[_Turn, ...]
@@ -155,13 +155,13 @@ class Rollout:
 
     def entries(self, parts: Sequence[Part]) -> Iterator[KnownEntry]:
         """Yield the entries that the lines of a session's files become."""
-        places: dict[tuple[int, int], _Place] = {}
+        states: dict[tuple[int, int], _ReaderState] = {}
         for index, part in enumerate(parts):
             self._notes = part.notes
-            place = None if part.start is None else places.get(part.start)
-            if place is not None and place.leaf != self._chain.leaf:
-                self._chain.leaf, self._turns = place.leaf, [*place.turns]
-                self._model, self._level = place.model, place.level
+            state = None if part.start is None else states.get(part.start)
+            if state is not None and state.leaf != self._chain.leaf:
+                self._chain.leaf, self._turns = state.leaf, [*state.turns]
+                self._model, self._level = state.model, state.level
                 yield self._chain.add(Custom("codex.history_base", kept_json(part.reference)), time=part.time)
             ends = sorted({each.start[1] for each in parts if each.start is not None and each.start[0] == index})
             for passed, lines in _between(ends, part.lines):
@@ -169,8 +169,8 @@ class Rollout:
                 if part is not parts[-1]:
                     self._step.runs.clear()
                     yield from self._end_step()
-                    here = _Place(self._chain.leaf, (*self._turns,), self._model, self._level)
-                    places |= {(index, end): here for end in ends[passed:]}
+                    here = _ReaderState(self._chain.leaf, (*self._turns,), self._model, self._level)
+                    states |= {(index, end): here for end in ends[passed:]}
         for _ in range(len(self._step.runs)):
             self._notes.skip("run whose output is not in the file")
         self._step.runs.clear()  # the output may still be written, and comes before the run

@@ -84,7 +84,7 @@ class Talk(Struct, frozen=True):
     tools: Mapping[str, str]
 
 
-class Place(Struct, frozen=True):
+class Surroundings(Struct, frozen=True):
     """Where a program runs.
 
     Attributes:
@@ -116,7 +116,7 @@ class Plan(Struct, frozen=True):
         id: What the program's option to resume a session takes.
         path: The file to create; for a program that takes sessions in by a command, the file that it is given.
         data: What is in it.
-        command: The command that resumes the session, to be run in the folder of `Place`.
+        command: The command that resumes the session, to be run in the folder of `Surroundings`.
         left_out: What the program cannot hold.
         beside: Other files that the program needs, each to be created if it does not exist.
         take_in: The command that makes the program take the file in, without the file; empty if it finds it by itself.
@@ -137,7 +137,7 @@ class Target(Protocol):
     title: str
     """The program's name as people know it."""
 
-    def plan(self, talk: Talk, place: Place) -> Plan:
+    def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the session file; nothing is written."""
         ...
 

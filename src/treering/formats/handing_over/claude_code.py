@@ -17,7 +17,7 @@ from ...events.json_values import JSON
 from ...events.providers.anthropic import to_anthropic
 from ..chain import derived_id
 from ..values import Object, as_list
-from .base import Place, Plan, Said, Talk, dashed, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, dashed, json_lines, mark, milliseconds, not_held
 
 _VERSION = "2.1.197"
 _FOLDER_MAX = 200
@@ -31,11 +31,11 @@ class ClaudeCodeTarget:
 
     title = "Claude Code"
 
-    def plan(self, talk: Talk, place: Place) -> Plan:
+    def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the transcript; see `Target.plan`."""
         own_id = str(uuid4())
-        folder = place.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects" / folder_of(place.cwd)
-        writing = _Writing(talk, own_id, place.cwd)
+        folder = surroundings.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects" / folder_of(surroundings.cwd)
+        writing = _Writing(talk, own_id, surroundings.cwd)
         lines = list(writing.lines())
         lines[0] |= mark(talk, own_id)
         return Plan(

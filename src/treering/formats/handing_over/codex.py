@@ -15,7 +15,7 @@ from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.common import url_of
 from ..values import Object
-from .base import Place, Plan, Said, Talk, address_of, failed_text, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, address_of, failed_text, json_lines, mark, milliseconds, not_held
 
 _VERSION = "0.169.0"
 
@@ -25,15 +25,20 @@ class CodexTarget:
 
     title = "Codex"
 
-    def plan(self, talk: Talk, place: Place) -> Plan:
+    def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the rollout; see `Target.plan`."""
         own_id = str(uuid4())
-        folder = place.folder("CODEX_HOME", ".codex") / "sessions" / f"{place.now:%Y}" / f"{place.now:%m}"
-        now = milliseconds(place.now)
+        folder = (
+            surroundings.folder("CODEX_HOME", ".codex")
+            / "sessions"
+            / f"{surroundings.now:%Y}"
+            / f"{surroundings.now:%m}"
+        )
+        now = milliseconds(surroundings.now)
         payload: Object = {
             "id": own_id,
             "timestamp": now,
-            "cwd": place.cwd,
+            "cwd": surroundings.cwd,
             "originator": "treering",
             "cli_version": _VERSION,
             "source": "cli",
@@ -42,7 +47,7 @@ class CodexTarget:
         head: Object = {"timestamp": now, "type": "session_meta", "payload": payload, **mark(talk, own_id)}
         return Plan(
             own_id,
-            folder / f"{place.now:%d}" / f"rollout-{place.now:%Y-%m-%dT%H-%M-%S}-{own_id}.jsonl",
+            folder / f"{surroundings.now:%d}" / f"rollout-{surroundings.now:%Y-%m-%dT%H-%M-%S}-{own_id}.jsonl",
             json_lines([head, *writing.lines()]),
             ("codex", "resume", own_id),
             (*talk.left_out, *writing.left_out),

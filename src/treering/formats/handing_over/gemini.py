@@ -22,7 +22,7 @@ from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.common import images_of, result_text
 from ..values import Object, as_object, as_text
-from .base import Place, Plan, Said, Talk, address_of, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, address_of, json_lines, mark, milliseconds, not_held
 
 _PROJECT = ".project_root"
 _CONTEXT = "<session_context>"
@@ -34,15 +34,15 @@ class GeminiTarget:
 
     title = "Gemini CLI"
 
-    def plan(self, talk: Talk, place: Place) -> Plan:
+    def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the session file; see `Target.plan`."""
         own_id = str(uuid4())
-        root = place.folder("GEMINI_CLI_HOME", "") / ".gemini"
-        folder, beside = _folder(root, place.cwd)
-        now = milliseconds(place.now)
+        root = surroundings.folder("GEMINI_CLI_HOME", "") / ".gemini"
+        folder, beside = _folder(root, surroundings.cwd)
+        now = milliseconds(surroundings.now)
         head: Object = {
             "sessionId": own_id,
-            "projectHash": sha256(place.cwd.encode("utf-8", "surrogateescape")).hexdigest(),
+            "projectHash": sha256(surroundings.cwd.encode("utf-8", "surrogateescape")).hexdigest(),
             "startTime": now,
             "lastUpdated": now,
             "kind": "main",
@@ -51,7 +51,7 @@ class GeminiTarget:
         letters = uuid4().hex[:8]
         return Plan(
             own_id,
-            folder / "chats" / f"session-{place.now:%Y-%m-%dT%H-%M}-{letters}.jsonl",
+            folder / "chats" / f"session-{surroundings.now:%Y-%m-%dT%H-%M}-{letters}.jsonl",
             json_lines([head | mark(talk, own_id), *writing.lines()]),
             ("gemini", "--resume", own_id),
             (*talk.left_out, *writing.left_out),

@@ -17,7 +17,7 @@ from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.common import images_of, result_text, url_of
 from ..values import Object
-from .base import Place, Plan, Said, Talk, address_of, mark, not_held
+from .base import Plan, Said, Surroundings, Talk, address_of, mark, not_held
 
 _VERSION = "1.18.33"
 _UNTITLED = "A session of treering"
@@ -29,11 +29,11 @@ class OpencodeTarget:
 
     title = "opencode"
 
-    def plan(self, talk: Talk, place: Place) -> Plan:
+    def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the document; see `Target.plan`."""
         letters = uuid4().hex[:24]
         own_id = f"ses_{letters}"
-        now = int(place.now.timestamp() * 1000)
+        now = int(surroundings.now.timestamp() * 1000)
         info: Object = {
             "id": own_id,
             "slug": letters[:12],
@@ -42,11 +42,11 @@ class OpencodeTarget:
             "metadata": mark(talk, own_id),
             "time": {"created": now, "updated": now},
         }
-        writing = _Writing(talk, place.cwd, letters)
+        writing = _Writing(talk, surroundings.cwd, letters)
         document: Object = {"info": info, "messages": [*writing.messages()]}
         return Plan(
             own_id,
-            place.home / f"{own_id}.json",
+            surroundings.home / f"{own_id}.json",
             msgspec.json.encode(document),
             ("opencode", "--session", own_id),
             (*talk.left_out, *writing.left_out),

@@ -13,7 +13,7 @@ from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUs
 from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ..values import Object
-from .base import Place, Plan, Said, Talk, address_of, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, address_of, json_lines, mark, milliseconds, not_held
 
 _PROVIDER = "treering"
 _KINDS = ("input", "output", "cacheRead", "cacheWrite")
@@ -26,13 +26,13 @@ class PiTarget:
 
     title = "pi"
 
-    def plan(self, talk: Talk, place: Place) -> Plan:
+    def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the session file; see `Target.plan`."""
         own_id = str(uuid4())
-        now = milliseconds(place.now)
-        project = place.cwd.removeprefix("/").replace("/", "-").replace("\\", "-").replace(":", "-")
-        folder = place.folder("PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions" / f"--{project}--"
-        head: Object = {"type": "session", "version": 3, "id": own_id, "timestamp": now, "cwd": place.cwd}
+        now = milliseconds(surroundings.now)
+        project = surroundings.cwd.removeprefix("/").replace("/", "-").replace("\\", "-").replace(":", "-")
+        folder = surroundings.folder("PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions" / f"--{project}--"
+        head: Object = {"type": "session", "version": 3, "id": own_id, "timestamp": now, "cwd": surroundings.cwd}
         writing = _Writing(talk)
         lines = [head | mark(talk, own_id), *writing.lines()]
         return Plan(

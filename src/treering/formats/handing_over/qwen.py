@@ -16,7 +16,7 @@ from ...events.json_values import JSON
 from ...events.providers.common import images_of, result_text
 from ..chain import derived_id
 from ..values import Object
-from .base import Place, Plan, Said, Talk, address_of, dashed, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, address_of, dashed, json_lines, mark, milliseconds, not_held
 
 _VERSION = "0.15.10"
 _TYPES = {"user": "user", "assistant": "assistant", "tool": "tool_result"}
@@ -27,12 +27,12 @@ class QwenTarget:
 
     title = "Qwen Code"
 
-    def plan(self, talk: Talk, place: Place) -> Plan:
+    def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the session file; see `Target.plan`."""
         own_id = str(uuid4())
-        variable = "QWEN_RUNTIME_DIR" if place.environ.get("QWEN_RUNTIME_DIR") else "QWEN_HOME"
-        folder = place.folder(variable, ".qwen") / "projects" / dashed(place.cwd) / "chats"
-        writing = _Writing(talk, own_id, place.cwd)
+        variable = "QWEN_RUNTIME_DIR" if surroundings.environ.get("QWEN_RUNTIME_DIR") else "QWEN_HOME"
+        folder = surroundings.folder(variable, ".qwen") / "projects" / dashed(surroundings.cwd) / "chats"
+        writing = _Writing(talk, own_id, surroundings.cwd)
         lines = list(writing.lines())
         lines[0] |= mark(talk, own_id)
         return Plan(

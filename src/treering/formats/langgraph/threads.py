@@ -54,7 +54,7 @@ class _Said(NamedTuple):
     at: int
 
 
-class _Place(NamedTuple):
+class _Imported(NamedTuple):
     """A checkpoint: its entry, of how many checkpoints each value is made, and what was said up to it."""
 
     entry_id: str
@@ -95,7 +95,7 @@ class ThreadReading:
         self._notes = notes
         self._time = EPOCH
         self._leaf: str | None = None
-        self._places: dict[tuple[str, str], _Place] = {}
+        self._imported: dict[tuple[str, str], _Imported] = {}
         self._kept: OrderedDict[tuple[str, str], Stored] = OrderedDict()
 
     def started(self) -> datetime | None:
@@ -123,7 +123,7 @@ class ThreadReading:
         lost = "SELECT DISTINCT checkpoint_ns, checkpoint_id FROM writes WHERE thread_id = ? ORDER BY 1, 2"
         for row in [*self._database.rows_until_damage(self._notes, "some writes", lost, self._thread)]:
             key = str(row["checkpoint_ns"]), str(row["checkpoint_id"])
-            if key not in self._places:
+            if key not in self._imported:
                 yield from self._writes(*key)
         self._database.check()
         self._notes.close()
@@ -131,7 +131,7 @@ class ThreadReading:
     # -- a checkpoint
 
     def _entries(self, checkpoint: _Checkpoint) -> Iterator[KnownEntry]:
-        parent = None if checkpoint.parent is None else self._places.get((checkpoint.namespace, checkpoint.parent))
+        parent = None if checkpoint.parent is None else self._imported.get((checkpoint.namespace, checkpoint.parent))
         before: Stored = {} if parent is None else self._stored(checkpoint.namespace, checkpoint.parent or "")
         new = _stored(checkpoint)
         ids = self._ids(checkpoint)
@@ -168,7 +168,7 @@ class ThreadReading:
         if not aside:
             self._leaf = below
         key = checkpoint.namespace, checkpoint.id
-        self._places[key] = _Place(below, depths, said)
+        self._imported[key] = _Imported(below, depths, said)
         self._keep(key, new)
 
     def _record(self, checkpoint: _Checkpoint, changed: Mapping[str, Whole | Grown], same: tuple[str, ...]) -> Record:
@@ -226,8 +226,8 @@ class ThreadReading:
 
     def _writes(self, namespace: str, checkpoint_id: str) -> Iterator[KnownEntry]:
         query = "SELECT * FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY rowid"
-        place = self._places.get((namespace, checkpoint_id))
-        below = self._leaf if place is None else place.entry_id
+        known = self._imported.get((namespace, checkpoint_id))
+        below = self._leaf if known is None else known.entry_id
         found = self._database.rows_until_damage(
             self._notes, "the writes", query, self._thread, namespace, checkpoint_id
         )

@@ -88,14 +88,14 @@ class _Said(NamedTuple):
     digest: bytes
 
 
-class _Place(NamedTuple):
+class _Parent(NamedTuple):
     """Where the children of a line go: the last entry, and the last message, of the line or of those above it."""
 
     entry_id: str | None
     said: _Said | None
 
 
-_ROOT = _Place(None, None)
+_ROOT = _Parent(None, None)
 
 
 class Records:
@@ -109,7 +109,7 @@ class Records:
     def __init__(self, header: Header, notes: Notes) -> None:
         self._chain = Chain(NAME, header.id, header.timestamp)
         self._notes = notes
-        self._places: dict[str, _Place] = {}
+        self._parents: dict[str, _Parent] = {}
         self._said: _Said | None = None
         self._last = _ROOT
         self._lost: Line | None = None
@@ -124,9 +124,9 @@ class Records:
             uuid = as_text(line.value.get("uuid"))
             self._go_to(line, uuid)
             yield from self._line(line.value, uuid)
-            self._last = _Place(self._chain.leaf, self._said)
+            self._last = _Parent(self._chain.leaf, self._said)
             if uuid:
-                self._places[uuid] = self._last
+                self._parents[uuid] = self._last
         if self._lost is not None:
             message = f"{counted(self._lost_count, 'line')} with a parent that is not in the file: "
             self._notes.at(self._lost, "parent_missing", "warning", f"{message}placed after the preceding line")
@@ -135,14 +135,14 @@ class Records:
     def _go_to(self, line: Line, uuid: str) -> None:
         """Go to where a line goes; a later line with the id of an earlier one is its continuation."""
         parent = line.value.get("parentUuid", "")
-        place = self._places.get(uuid) if uuid else None
-        if place is None and parent is None:
-            place = _ROOT
-        elif place is None:
-            place = self._places.get(as_text(parent))
-            if place is None and self._places:
+        found = self._parents.get(uuid) if uuid else None
+        if found is None and parent is None:
+            found = _ROOT
+        elif found is None:
+            found = self._parents.get(as_text(parent))
+            if found is None and self._parents:
                 self._lost, self._lost_count = self._lost or line, self._lost_count + 1
-        self._chain.leaf, self._said = place or self._last
+        self._chain.leaf, self._said = found or self._last
 
     def _line(self, raw: Object, uuid: str) -> Iterator[KnownEntry]:
         time = as_time(raw.get("timestamp"))

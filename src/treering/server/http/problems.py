@@ -45,7 +45,7 @@ from ...events.errors import (
     Unavailable,
     UnsafeCut,
 )
-from ...events.problem import Current, ErrorClass, Place, Problem, attributes_of, names_of, public_class
+from ...events.problem import Current, ErrorClass, FilePosition, Problem, attributes_of, names_of, public_class
 
 
 class Malformed(InvalidInput):
@@ -157,7 +157,7 @@ def problem_of(error: BaseException, *, root: str | None = None, instance: str |
     field = _FIELD.search(error.message)
     where = None
     if error.where is not None:
-        where = Place(without_paths(error.where.path, root), error.where.line, error.where.byte)
+        where = FilePosition(without_paths(error.where.path, root), error.where.line, error.where.byte)
     return Problem(
         urn,
         title,

@@ -18,7 +18,7 @@ from ...events.entries import ContextEdit, Message, Payload, SessionInfo
 from ...events.errors import LeafMoved, SessionExists
 from ...events.json_values import JSON, raw_object
 from ...events.providers.responses import Item, items_of, message_of
-from ..conversations import Include, Place, items_at, shown
+from ..conversations import Include, ItemPlace, items_at, shown
 from ..creation import NewSession, write_new
 from ..http.fields import Name
 from ..http.problems import Malformed
@@ -307,7 +307,7 @@ def _messages(items: Sequence[dict[str, Any]], items_max: int) -> list[Message]:
     return [message_of(item) for item in items]
 
 
-async def _items(session: Session, places: Sequence[Place]) -> list[Item]:
+async def _items(session: Session, places: Sequence[ItemPlace]) -> list[Item]:
     """Return items as they are stored."""
     found: list[Item] = []
     for place in places:
@@ -319,7 +319,7 @@ async def _items(session: Session, places: Sequence[Place]) -> list[Item]:
 async def _page(
     call: Call[Any, Any],
     session: Session,
-    wanted: Sequence[Place],
+    wanted: Sequence[ItemPlace],
     include: tuple[Include, ...],
     left: int,
 ) -> ItemList:
