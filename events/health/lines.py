@@ -33,13 +33,11 @@ _HARMLESS = ("unknown type", "which does not answer")  # reasons of opaque lines
 _NO_ID = "the line has no id"
 
 
-def examine_file(path: str, *, disk: Disk | None = None) -> list[Finding]:
-    """Examine one file's content and nothing beside it; a file that cannot be opened is a finding, too."""
-    return examine_lines(path, disk or OsDisk())[0]
-
-
 def examine_lines(path: str, disk: Disk) -> tuple[list[Finding], LogIndex | None]:
-    """Examine one file's content; return the findings and the index of its lines, if it is a session."""
+    """Examine one file's content and nothing beside it; return the findings, and the index if it is a session.
+
+    A file that cannot be opened is a finding, too.
+    """
     try:
         with opened(disk, path) as fd:
             return _examine_open(disk, fd, path)

@@ -19,7 +19,7 @@ import pytest
 from treering.events.disk import OsDisk
 from treering.events.findings import Finding
 from treering.events.health.doctor import examine
-from treering.events.health.lines import examine_file, places
+from treering.events.health.lines import examine_lines, places
 from treering.events.stores.files.locks import locks_of
 from treering.testing.disks import MemoryDisk
 
@@ -263,9 +263,10 @@ def test_examining_a_large_file_takes_little_memory(cli: Cli) -> None:
     path = cli.write(*(line_of_message(f"e{n}", f"e{n - 1}" if n else None, "x" * 20_000, n + 1) for n in range(3000)))
     code = (
         "import resource, sys\n"
-        "from treering.events.health.lines import examine_file\n"
+        "from treering.events.disk import OsDisk\n"
+        "from treering.events.health.lines import examine_lines\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "assert examine_file(sys.argv[1]) == []\n"
+        "assert examine_lines(sys.argv[1], OsDisk())[0] == []\n"
         "grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before\n"
         "sys.exit(0 if grown * (1 if sys.platform == 'darwin' else 1024) < 20_000_000 else 1)\n"
     )
@@ -348,7 +349,7 @@ def test_a_path_that_is_not_there_is_an_error(cli: Cli) -> None:
 
 def test_a_file_with_any_name_can_be_examined_but_is_not_found_in_a_directory(cli: Cli) -> None:
     path = cli.write(line_of_message("a", None, "x", 1), b"{", name="a.jsonl.bak")
-    assert [each.code for each in examine_file(str(path))] == ["torn_tail"]
+    assert [each.code for each in examine_lines(str(path), OsDisk())[0]] == ["torn_tail"]
     assert examine(cli.folder) == []
 
 

@@ -25,7 +25,7 @@ from treering import (
 )
 from treering.entries import OpaqueEntry
 from treering.errors import CorruptTree, InvalidEntry, SessionExists
-from treering.events.health.lines import examine_file
+from treering.events.health.doctor import examine
 from treering.events.providers.responses import items_of
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
@@ -108,7 +108,7 @@ class Case:
             assert session.path() == [*path]
 
     def codes(self) -> set[str]:
-        return {finding.code for finding in examine_file(str(self.path))}
+        return {finding.code for finding in examine(self.path)}
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
@@ -242,7 +242,7 @@ async def test_a_line_that_is_not_a_json_object_keeps_its_seq_and_is_skipped(
         session = await host.load(case.path, read_only=True)
         assert [(entry.id, entry.seq) for entry in await session.entries()] == [("a", 1), ("b", 3)]
         assert session.cursor.seq == 3
-    [finding] = [each for each in examine_file(str(case.path)) if each.severity == "error"]
+    [finding] = [each for each in examine(case.path) if each.severity == "error"]
     number = case.before[: case.before.index(line)].count(b"\n") + 1
     assert (finding.line, finding.byte) == (number, case.before.index(line))
     assert str(finding.where) == f"{case.path}:{number}:{finding.byte}"
@@ -506,11 +506,11 @@ async def test_a_result_without_its_call_on_the_path_is_reported(host: SessionHo
     await session.append_message("tool", tool_result("one", "first"))
     path = session.file_path
     assert path is not None
-    assert examine_file(path) == []
+    assert examine(path) == []
     await session.branch(root)
     elsewhere = await session.append_message("tool", tool_result("one", "on a branch without the call"))
     stray = await session.append_message("tool", [tool_result("never", "text")])
-    found = [finding for finding in examine_file(path) if finding.code == "result_without_call"]
+    found = [finding for finding in examine(path) if finding.code == "result_without_call"]
     assert [(finding.entry_id, finding.line) for finding in found] == [(elsewhere, 6), (stray, 7)]
     assert "'one'" in found[0].message
     assert "'never'" in found[1].message
@@ -527,4 +527,4 @@ async def test_a_stored_result_without_the_id_of_its_call_is_not_in_the_context(
     session = await host.load(path)
     assert session.path() == ["a", "b", "c"]
     assert [each.entry_id for each in (await session.context()).messages] == ["a", "c"]
-    assert [(finding.code, finding.entry_id) for finding in examine_file(str(path))] == [("wrong_fields", "b")]
+    assert ("wrong_fields", "b") in [(finding.code, finding.entry_id) for finding in examine(path)]

@@ -62,11 +62,6 @@ class Assets:
         self.version = _hash("\n".join(f"{name} {asset.tag}" for name, asset in self._assets.items()).encode())
         self._pages: dict[str, Asset] = {}
 
-    @property
-    def packed_bytes(self) -> int:
-        """The size of all files, compressed."""
-        return sum(len(asset.packed) for asset in self._assets.values())
-
     def find(self, name: str) -> Asset | None:
         """Return a file by its path within the folder, such as "parts/time.js"; None if there is none."""
         return self._assets.get(name)
