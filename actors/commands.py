@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ..events.arguments import check_text
 from ..events.disk.disk_errors import FULL, NOT_WRITABLE, reason_of, remedy_of
 from ..events.entries import Entry, Payload
-from ..events.errors import AppendError, AppendFailed, AppendInDoubt
+from ..events.errors import AppendError, AppendFailed, AppendInDoubt, InvalidInput
 from ..events.stores.base import Ref
 
 
@@ -52,10 +52,22 @@ def append_command(payloads: tuple[Payload, ...], options: AppendOptions) -> App
     """Return the command to append payloads.
 
     Raises:
-        InvalidInput: The command id is not a string, or contains bytes that are not UTF-8.
+        InvalidInput: An option is not valid; see `check_options`.
     """
-    check_text("the command id", options.get("command_id"))
+    check_options(options)
     return Append(payloads, **options)
+
+
+def check_options(options: AppendOptions) -> None:
+    """Refuse options whose values no log can hold.
+
+    Raises:
+        InvalidInput: The command id is empty, or it or the expected leaf is not a string, or not valid UTF-8.
+    """
+    check_text("the expected leaf", options.get("expected_leaf"))
+    check_text("the command id", command_id := options.get("command_id"))
+    if command_id == "":  # two requests without an id would be one, and the second would be lost
+        raise InvalidInput("the command id is empty: give each request its own id, or leave it out")
 
 
 class MoveLeaf(Struct, frozen=True):

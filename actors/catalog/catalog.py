@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from msgspec.structs import replace
 
+from ...events.arguments import check_text
 from ...events.entries import ARCHIVED
 from ...events.errors import AmbiguousSession, InvalidInput, SessionNotFound
 from ...events.offload import carried_out
@@ -196,6 +197,7 @@ def checked_status(status: str) -> str:
     if not isinstance(status, str) or status in _MISTAKEN_FOR_ANY:  # pyright: ignore[reportUnnecessaryIsInstance]
         words = ", ".join(map(repr, get_args(Status)))
         raise InvalidInput(f"there is no status {status!r}: choose {words}, or the word of a program's own status")
+    check_text("the status", status)
     return status
 
 

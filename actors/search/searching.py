@@ -78,7 +78,7 @@ class Searching:
         """Start a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: The query, the role or the tool is empty, the project is not a path, `limit` or `offset` is
+            InvalidInput: The query, the role or the tool is empty or not valid text, the project is not a path, `limit` or `offset` is
                 not a count, a time has no time zone, or an argument has the wrong type.
         """
         check_count("limit", limit)
@@ -287,6 +287,7 @@ def _not_searched(finding: Finding) -> Finding:
 def _check_types(query: object, *times: object) -> None:
     if not isinstance(query, str):
         raise InvalidInput(f"the query is of type `{type(query).__name__}`: give a string")
+    check_text("the query", query)
     for time in times:
         if time is not None and not isinstance(time, datetime):
             raise InvalidInput(f"`after` or `before` is of type `{type(time).__name__}`: give a datetime in UTC")

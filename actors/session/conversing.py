@@ -12,7 +12,7 @@ from typing import Unpack
 
 from msgspec import UNSET, UnsetType
 
-from ...events.arguments import check_count, check_text
+from ...events.arguments import check_count
 from ...events.entries import Compaction, CompactionEntry, Entry, Message, Payload, SessionInfo, Usage
 from ...events.errors import LeafMoved, UnsafeCut
 from ...projections.context import build
@@ -20,7 +20,7 @@ from ...projections.cuts import safe_cuts, unsafe_reason
 from ...projections.stats import EventCount
 from ...projections.tokens import ByteEstimator, context_tokens
 from ...projections.usage import UsageProjection, usage_totals
-from ..commands import Append, AppendOptions
+from ..commands import Append, AppendOptions, check_options
 from ..decide import command_entry_id
 from ..log.open_log import OpenLog
 from .appending import Appending
@@ -74,7 +74,7 @@ class Conversing(Appending):
             UnsafeCut: A tool call waits for its result; nothing was written.
         """
         check_count("keep_last", keep_last)
-        check_text("the command id", options.get("command_id"))
+        check_options(options)
         Append((), **options)  # rejects unknown options, even if nothing is to be cut
         infos = () if summary is None else (SessionInfo(summary=summary),)
         has_expectations = not _EXPECTATIONS.isdisjoint(options)
