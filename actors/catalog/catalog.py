@@ -117,8 +117,12 @@ class Catalog:
 
     # -- resolving a string
 
-    async def resolve(self, text: str) -> SessionSummary:
+    async def resolve(self, text: str, *, begun: bool = True) -> SessionSummary:
         """Return the row of the session to which a string refers: an id, a name, "last", or the beginning of one id.
+
+        Args:
+            text: The string.
+            begun: Whether the beginning of an id will do.
 
         Raises:
             SessionNotFound: It matches no session.
@@ -130,7 +134,7 @@ class Catalog:
             RowQuery(id=text),
             RowQuery(name=text) if text else None,
             first if text == LAST else None,
-            RowQuery(id_prefix=text) if text else None,
+            RowQuery(id_prefix=text) if text and begun else None,
         ):
             matches = [] if query is None else await rows.find(replace(query, limit=query.limit or _CANDIDATES_MAX))
             if query is not None and len(matches) > 1:

@@ -252,8 +252,8 @@ class SessionLookup:
         found = await (await self.catalog.listing.now()).find(RowQuery(id=session_id, limit=1))
         return found[0].ref if found else None
 
-    async def _find(self, session: SessionLike) -> Ref:
-        """Return the name of a session's log; see `resolve`."""
+    async def _find(self, session: SessionLike, *, begun: bool = True) -> Ref:
+        """Return the name of a session's log; see `resolve`, and `Catalog.resolve` for `begun`."""
         if isinstance(session, Session):
             return session.ref
         if isinstance(session, SessionSummary):
@@ -272,7 +272,7 @@ class SessionLookup:
         except InvalidSessionId as error:
             invalid = error  # it may still be a name
         try:
-            return (await self.catalog.resolve(session)).ref
+            return (await self.catalog.resolve(session, begun=begun)).ref
         except (SessionNotFound, AmbiguousSession) as error:
             if is_path and isinstance(error, SessionNotFound):
                 return self._ref_of_path(session)  # opening it reports that it does not exist
@@ -280,9 +280,9 @@ class SessionLookup:
                 raise invalid from None
             raise
 
-    async def _find_to_write(self, session: SessionLike) -> Ref:
+    async def _find_to_write(self, session: SessionLike, *, begun: bool = True) -> Ref:
         """Return the name of a session's log before it is locked, refusing other files; see `_refuse_others`."""
-        ref = await self._find(session)
+        ref = await self._find(session, begun=begun)
         await self._refuse_others(ref)
         return ref
 

@@ -379,6 +379,9 @@ class SessionOpening(SessionLookup):
         session end, as they do with the host. What the listing shows as corrupted is deleted in the same way, also if
         nothing of it can be read: whoever names it knows that.
 
+        The beginning of an id names no session here: a repeated call would take another session, whose id begins with
+        that of the one that is gone.
+
         Raises:
             AmbiguousSession: The text matches several sessions; none was deleted.
             SessionLocked: Another process or host owns it.
@@ -392,7 +395,7 @@ class SessionOpening(SessionLookup):
         core.check()
         await core.recover()
         try:
-            ref = await self._find_to_write(session)
+            ref = await self._find_to_write(session, begun=False)
         except SessionNotFound:
             return
         core.check()

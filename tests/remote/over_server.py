@@ -76,12 +76,12 @@ class ServedHost(RemoteHost):
         found = sorted(Path(files.root).rglob(f"*{glob.escape(ref)}.jsonl"))  # some dialects put the time in front
         return str(found[0]) if found else files.path_of(f"{ref}.jsonl")
 
-    async def _find(self, session: Any) -> str:
+    async def _find(self, session: Any, *, begun: bool = True) -> str:
         is_path = isinstance(session, os.PathLike) or (isinstance(session, str) and session.endswith(".jsonl"))
         if is_path and self._portal is not None:  # what no program can, since its server may be anywhere
             row = await anyio.to_thread.run_sync(self._portal.call, self.served.resolve, session)
             session = row.id
-        return await super()._find(session)
+        return await super()._find(session, begun=begun)
 
     async def _close(self) -> None:
         try:

@@ -111,3 +111,12 @@ async def test_delete_can_be_repeated_and_the_name_be_used_again(tmp_path: Path,
                 assert not list(tmp_path.glob("*.jsonl"))
             with pytest.raises(SessionNotFound):
                 await host.load("main")
+
+
+async def test_a_repeated_delete_does_not_take_a_session_whose_id_begins_alike(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        for each in ("main-1", "main-10"):
+            await (await host.create(each)).append_message("user", "Hello")
+        for _ in range(2):
+            await host.delete("main-1")
+        assert [row.id for row in await host.list_sessions()] == ["main-10"]

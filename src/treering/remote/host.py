@@ -163,7 +163,7 @@ class RemoteHost(SessionHost):
         """Return a position after which the listing begins with all rows: only a subscription knows the server's."""
         return BEGINNING
 
-    async def _find(self, session: SessionLike) -> Ref:
+    async def _find(self, session: SessionLike, *, begun: bool = True) -> Ref:
         if isinstance(session, (Session, SessionSummary)):
             return session.ref
         if not isinstance(session, str):
@@ -177,7 +177,7 @@ class RemoteHost(SessionHost):
         except InvalidSessionId as error:
             invalid = error  # it may still be a name
         try:
-            return (await self.catalog.resolve(session)).ref
+            return (await self.catalog.resolve(session, begun=begun)).ref
         except NotFound:
             if invalid is not None:
                 raise invalid from None
@@ -287,7 +287,7 @@ class RemoteHost(SessionHost):
         """Delete a session permanently; do nothing if it does not exist. See `SessionHost.delete`."""
         self.core.check()
         try:
-            ref = await self._find(session)
+            ref = await self._find(session, begun=False)
         except SessionNotFound:
             return
         with suppress(SessionNotFound):  # also where the reply to the request that deleted it was lost
