@@ -78,8 +78,8 @@ class Searching:
         """Start a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: The query, the role or the tool is empty or not valid text, the project is not a path, `limit` or `offset` is
-                not a count, a time has no time zone, or an argument has the wrong type.
+            InvalidInput: The query, the role or the tool is empty or no valid text, the project is not a path, `limit`
+                or `offset` is not a count, a time has no time zone, or an argument has the wrong type.
         """
         check_count("limit", limit)
         check_count("offset", offset)
