@@ -1,4 +1,4 @@
-"""What a session shows while its log is leased to another kind of write than an append."""
+"""What a session shows while its log is leased to another kind of write than an append, or to another host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from treering import MemoryStore, SessionHost
-from treering.events.stores.base import Append, Outcome
+from treering.events.stores.base import Append, Lease, Outcome, Ref
 from treering.events.stores.capabilities import AppendsAtOnce, LooksAtOnce
 
 T = TypeVar("T")
@@ -52,3 +52,27 @@ async def test_what_was_appended_is_read_at_once_while_the_session_waits_to_be_r
         await anyio.wait_all_tasks_blocked()
         await session.refresh()
         assert session.path() == other.path()
+
+
+class Taken(MemoryStore):
+    """A store whose leases end, and are over when it is told so."""
+
+    lease_s, wait_s = 60.0, 0.0
+    over = False
+
+    def holder(self, ref: Ref) -> str | None:
+        return "another host" if self.over else None
+
+    async def confirm(self, lease: Lease) -> bool:
+        await checkpoint()
+        return not self.over
+
+
+async def test_a_session_that_a_read_finds_to_be_another_hosts_is_followed_from_then_on() -> None:
+    store = Taken()
+    async with SessionHost(store=store) as host:
+        session = await host.create("main")
+        await session.append_message("user", "one")
+        assert (len(await session.entries()), host.statistics().live) == (1, 1)
+        store.over = True
+        assert (len(await session.entries()), host.statistics().live) == (1, 0)

@@ -62,6 +62,7 @@ class Scripted(MemoryStore):
         skipped: How many appends come before it.
         at_once: Whether appends need not be awaited.
         moves: How many of the next leaf records come too late, since another program has appended a line.
+        unreadable: Whether the next look at the log fails.
     """
 
     def __init__(self) -> None:
@@ -71,6 +72,13 @@ class Scripted(MemoryStore):
         self.at_once = True
         self.others = 0
         self.moves = 0
+        self.unreadable = False
+
+    async def resolve(self, lease: Lease) -> Cursor:
+        if self.unreadable:
+            self.unreadable = False
+            raise OSError(errno.EIO, "Input/output error")
+        return await super().resolve(lease)
 
     def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
         return self._answered(append) if self.at_once else None
@@ -278,6 +286,36 @@ async def test_two_appends_that_waited_for_another(answer: Answer) -> None:
         expected, after = EXPECTED[answer]
         assert senders.got == [None, *expected]
         await senders.check(store, ["one", "begin", *after[1:]])
+
+
+async def test_lines_of_a_failed_write_may_be_in_a_log_that_cannot_be_read() -> None:
+    store = Scripted()
+    async with SessionHost(store=store, dialect="pi") as host:
+        session = await host.create()
+        await session.append_message("user", "one")
+        store.at_once, store.answer, store.unreadable = False, in_part, True
+        with pytest.raises(AppendInDoubt, match="cannot be opened or read"):
+            await session.append_message("user", "two")
+        assert await texts(session) == ["one", "two"]
+
+
+async def test_an_append_that_is_tried_again_is_carried_out_although_its_sender_is_cancelled() -> None:
+    class Cancelling(Scripted):
+        async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+            outcomes = await super().append(appends)
+            if isinstance(outcomes[0], Committed):
+                scope.cancel()
+            await checkpoint()
+            return outcomes
+
+    store = Cancelling()
+    async with SessionHost(store=store) as host:
+        session = await host.create()
+        await session.append_message("user", "one")
+        store.at_once, store.answer = False, lambda _, append: Fenced(append.expected_head, append.lease.epoch)
+        with anyio.CancelScope() as scope:
+            await session.append_message("user", "two")
+        assert await texts(session) == ["one", "two"]
 
 
 async def test_commands_that_waited_are_one_write_and_the_same_command_is_carried_out_once() -> None:

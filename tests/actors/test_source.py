@@ -29,6 +29,7 @@ from treering import (
 from treering.actors.log.open_log import TRIES_MAX
 from treering.actors.log.source import State
 from treering.entries import SessionInfo
+from treering.errors import LeafMoved
 from treering.events.dialects.base import Dialect
 from treering.events.stores.base import Append, Cursor, InDoubt, Lease, Outcome, Ref
 
@@ -129,14 +130,17 @@ class DoubtsOnce(MemoryStore):
 async def test_a_session_whose_write_is_in_doubt_is_looked_at_before_the_next_command() -> None:
     store = DoubtsOnce()
     async with SessionHost(store=store) as host:
-        session = await written(host)
-        store.doubts = 1
-        with pytest.raises(AppendInDoubt):
-            await session.append_message("user", "doubtful")
-        assert state_of(host, session) is State.IN_DOUBT
-        assert await texts(session) == ["one"]
-        await session.append_message("user", "two")
-        assert state_of(host, session) is State.LIVE
+        for session, before in ((await host.create("unwritten"), []), (await written(host), ["one"])):
+            store.doubts = 1
+            with pytest.raises(AppendInDoubt):
+                await session.append_message("user", "doubtful")
+            assert state_of(host, session) is State.IN_DOUBT
+            assert await texts(session) == before
+            with pytest.raises(LeafMoved):
+                await session.append_message("user", "refused", expected_seq=9)
+            assert state_of(host, session) is State.LIVE
+            await session.append_message("user", "two")
+            assert await texts(session) == [*before, "two"]
 
 
 # -- c: archived

@@ -225,11 +225,16 @@ async def test_rewriting_the_index_keeps_lines_that_other_hosts_wrote_meanwhile(
 
 
 async def test_a_deleted_session_is_removed_from_the_index_of_a_root_within_the_root(root: Path) -> None:
-    await create_sessions(root / "work", 2)
+    await create_sessions(root / "work", 3)
     inner = root / "work" / ".treering" / "index.jsonl"
-    async with SessionHost(root) as host:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk) as host:
         await host.delete(root / "work" / "s00.jsonl")
-        assert [line["ref"] for line in lines_of(inner)] == ["s01.jsonl"]
+        disk.fail("rename", ENOSPC, path=f"{inner}*")
+        with capture_logs() as logs:
+            await host.delete(root / "work" / "s02.jsonl")
+        assert [each["event"] for each in logs] == ["index_not_written"]
+        assert [line["ref"] for line in lines_of(inner)] == ["s01.jsonl", "s02.jsonl"]
         before = inner.stat()
         await create_session(host, "mine")
         await host.delete("mine")

@@ -38,7 +38,7 @@ from treering.events.stores.shelf import Shelf
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 
-from .other_process import PATIENCE_S, AnotherProcess, seq_and_text
+from .other_process import AnotherProcess, seq_and_text
 
 T = TypeVar("T")
 
@@ -46,8 +46,7 @@ LAST = 120
 
 
 async def take(entries: EntrySubscription, count: int) -> list[tuple[int, str] | Reset]:
-    with anyio.fail_after(PATIENCE_S):
-        items = [await anext(entries) for _ in range(count)]
+    items = [await anext(entries) for _ in range(count)]
     return [item if isinstance(item, Reset) else seq_and_text(item) for item in items]
 
 
@@ -221,13 +220,12 @@ async def test_each_of_two_hosts_that_own_a_session_in_turn_sees_every_entry_onc
             readers.start_soon(watch, second)
             await anyio.wait_all_tasks_blocked()
             owner, other = second, first
-            with anyio.fail_after(PATIENCE_S):
-                for number in range(2, LAST + 1):
-                    await owner.append_message("user", str(number))
-                    for _ in range(chance.choice((0, 0, 1, 20))):
-                        await checkpoint()
-                    if chance.random() < 0.3 and await owner.passivate():
-                        owner, other = other, owner
+            for number in range(2, LAST + 1):
+                await owner.append_message("user", str(number))
+                for _ in range(chance.choice((0, 0, 1, 20))):
+                    await checkpoint()
+                if chance.random() < 0.3 and await owner.passivate():
+                    owner, other = other, owner
         assert one.statistics().subscribers == two.statistics().subscribers == 0
     assert seen == [list(range(1, LAST + 1))] * 6
 
@@ -238,8 +236,7 @@ async def test_only_a_passivated_session_with_subscribers_has_a_task(stores: tup
         await session.append_message("user", "one")
 
         async def tasks() -> int:
-            with anyio.fail_after(PATIENCE_S):
-                await anyio.wait_all_tasks_blocked()
+            await anyio.wait_all_tasks_blocked()
             return len(anyio.get_running_tasks())
 
         before = await tasks()
@@ -274,11 +271,10 @@ async def test_a_host_that_closes_ends_the_subscriptions_of_passivated_sessions(
         await take(entries, 1)
         await anext(trees)
         assert await session.passivate()
-    with anyio.fail_after(PATIENCE_S):
-        for each in entries, trees:
-            with pytest.raises(StopAsyncIteration):
-                await anext(each)
-            await each.__aexit__(None, None, None)
+    for each in entries, trees:
+        with pytest.raises(StopAsyncIteration):
+            await anext(each)
+        await each.__aexit__(None, None, None)
 
 
 class SlowToRemove(MemoryStore):
@@ -301,7 +297,7 @@ async def test_deleting_a_passivated_session_ends_its_subscriptions_and_logs_no_
             assert await session.passivate()
             with capture_logs() as logs:
                 await host.delete(session)
-                with anyio.fail_after(PATIENCE_S), pytest.raises(StopAsyncIteration):
+                with pytest.raises(StopAsyncIteration):
                     await anext(entries)
                 await anyio.wait_all_tasks_blocked()
     assert logs == []
@@ -494,18 +490,16 @@ async def test_archiving_a_session_sends_its_subscribers_no_reset(tmp_path: Path
         path = session.file_path or ""
         async with session.subscribe(after=1) as entries:
             await host.archive(session)
-            with anyio.fail_after(PATIENCE_S):
-                assert isinstance(await anext(entries), SessionInfoEntry)
-                asked = disk.counts[path]
-                while disk.counts[path] < asked + 5:
-                    await checkpoint()
-                await anyio.wait_all_tasks_blocked()
+            assert isinstance(await anext(entries), SessionInfoEntry)
+            asked = disk.counts[path]
+            while disk.counts[path] < asked + 5:
+                await checkpoint()
+            await anyio.wait_all_tasks_blocked()
             assert entries.lag == 0
             assert not is_live(host)
             await session.append_message("user", "two")
-            with anyio.fail_after(PATIENCE_S):
-                while not isinstance(item := await anext(entries), MessageEntry) or seq_and_text(item) != (4, "two"):
-                    pass
+            while not isinstance(item := await anext(entries), MessageEntry) or seq_and_text(item) != (4, "two"):
+                pass
 
 
 async def test_what_another_program_appended_before_passivation_is_seen_after_it(tmp_path: Path) -> None:
@@ -533,9 +527,8 @@ async def test_a_file_that_is_gone_for_a_while_ends_no_subscription(tmp_path: Pa
             assert await session.passivate()
             with capture_logs() as logs:
                 path.unlink()
-                with anyio.fail_after(PATIENCE_S):
-                    while not logs:
-                        await checkpoint()
+                while not logs:
+                    await checkpoint()
             assert [(each["event"], each["session_id"]) for each in logs] == [("log_unreadable", "shared")]
             os.replace(kept, path)
             await (await other.load("shared")).append_message("user", "two")

@@ -9,9 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 
+import anyio
 import pytest
+from anyio import wait_all_tasks_blocked
 
-from treering import SessionHost, SyncHost
+from treering import SessionHost, SyncHost, plain_text
+from treering.actors.catalog.archiving import RetentionReport
 from treering.actors.catalog.settings import Settings
 from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
@@ -265,3 +268,31 @@ async def test_a_session_that_cannot_be_archived_is_spared_with_the_reason(root:
         assert [each.session_id for each in report.archived] == ["second"]
         assert [each.session_id for each in report.spared] == ["first"]
         assert "free some space, then archive the session again" in report.spared[0].why
+
+
+async def test_a_session_that_an_append_brought_back_before_it_was_packed_is_spared(
+    root: Path, clock: ManualClock
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, clock=clock, disk=disk, durability="file") as host:
+        await create_used(host, clock, "a", 50)
+        stall = disk.stall("datasync", path="*/a.jsonl")
+        reports: list[RetentionReport] = []
+
+        async def retain() -> None:
+            reports.append(await host.apply_retention())
+
+        async def go_on() -> None:
+            await (await host.open("a")).append_message("user", "two")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(retain)
+            assert await anyio.to_thread.run_sync(stall.wait)
+            tasks.start_soon(go_on)
+            await wait_all_tasks_blocked()
+            stall.lift()
+        assert (root / "a.jsonl").exists()
+        assert await listed(host) == ["a"]
+        messages = await (await host.open("a")).messages()
+        assert [plain_text(each.content) for each in messages] == ["hello", "two"]
+        assert ([each.session_id for each in reports[0].spared], reports[0].archived) == (["a"], ())

@@ -551,13 +551,14 @@ async def test_an_id_is_as_long_as_the_names_of_its_files_may_be_and_holds_whole
             json.dumps({"type": "session", "id": longest, "version": 1, "timestamp": "2026-01-01T10:00:00Z"}) + "\n"
         )
         assert (await host.open(longest)).id == (await host.load(longest)).id == longest
-        with pytest.raises(InvalidSessionId, match="longer than 249 bytes"):
+        with pytest.raises(InvalidSessionId, match=r" id 'a{40}'\.\.\. is longer than 249 bytes"):
             await host.open("a" * 250)
-        for session_id in ("b" * 180, "\ud7ff", "\ue000", "\U0001f332"):
+        for session_id in ("b" * 180, "🌱 сад", "\ud7ff", "\ue000", "\U0001f332"):
             await (await host.create(session_id)).append_message("user", "Hello")
             assert (await host.load(session_id)).id == session_id
-        with pytest.raises(InvalidSessionId, match="longer than 180 bytes"):
-            await host.create("b" * 181)
+        for long in ("b" * 181, "é" * 91):
+            with pytest.raises(InvalidSessionId, match="longer than 180 bytes"):
+                await host.create(long)
         for wrong in ("\ud800", "a\udfff", "\x1f", "a/b", "a\\b"):
             with pytest.raises(InvalidSessionId, match="leave out separators"):
                 await host.create(wrong)

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from zlib import crc32
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treering.events.dialects.base import Block
@@ -51,6 +51,7 @@ def is_object(data: bytes) -> bool:
 
 
 @given(PARTS, CHUNKS, st.sampled_from([b"", b"{", b"{}", b'{"a":1}', b"{} \r", b"{}x", b" {}", b"[]"]))
+@example([b"x\n", b"x\n", b" ", b"\n"], 5, b"")
 def test_lines_are_the_same_with_chunks_of_any_size(parts: list[bytes], chunk: int, tail: bytes) -> None:
     data = b"".join(parts)
     data = data[: data.rfind(b"\n") + 1] + tail
