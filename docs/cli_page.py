@@ -27,7 +27,8 @@ the file, so they work while another program writes.
 macOS `~/Library/Application Support/treering/sessions`). A root may also be given as
 `file:/path`, or as the address of a database, `postgresql://user@host/database` ([postgres.md](postgres.md)); one that
 begins like an address of which no store is installed, such as `sqlite:`, is refused, and `./sqlite:` is a directory of
-that name. A file `config.toml` or `config.json` in the root holds the settings that [catalog.md](catalog.md) lists; an
+that name. Like every option of a command, it may also stand before the command: `treering --root DIRECTORY sessions`.
+A file `config.toml` or `config.json` in the root holds the settings that [catalog.md](catalog.md) lists; an
 unknown key is an error. For a database, that file and a server's tokens are in a directory of this machine,
 `treering/roots/HASH` under application data. The current project is the directory in which a command runs.
 

@@ -101,16 +101,18 @@ def test_an_unknown_command_gets_a_suggestion_if_one_resembles_it(cli: Cli) -> N
     assert "Did you mean" not in cli.error("xyzzy", status=2)
 
 
-def test_an_option_on_the_wrong_side_of_the_command_is_refused_with_its_place(cli: Cli) -> None:
-    for given, advice in {
-        "--root there sessions": "'--root' here; put it after the command: treering sessions --root",
-        "--root=there tree last": "'--root' here; put it after the command: treering tree --root",
-        "-q search x": "'-q' here; put it after the command: treering search -q",
-        "sessions --verbose": "'--verbose' here; put it before the command: treering --verbose sessions",
-    }.items():
-        assert cli.error(*given.split(), status=2).endswith(f"Error: No such option {advice}\n")
-    for given in ("--nonsense sessions", "sessions --nonsense", "--json delete-all"):  # there is no such place
-        assert "put it" not in cli.error(*given.split(), status=2)
+def test_an_option_may_stand_before_the_command_that_has_it(cli: Cli) -> None:
+    cli.create("Hello", session_id="one")
+    told = json.loads(cli("info", "one", "--json").stdout)
+    for given in ("--json info one", f"--json --root={cli.root} info one", f"--root {cli.root} info --json one"):
+        assert json.loads(cli(*given.split()).stdout) == told, given
+    assert json.loads(cli("--json", "debug", "context", "one").stdout)["messages"]
+    assert "no sessions" in cli("--root", "sessions", "sessions").stderr  # a folder that is called like a command
+    assert cli("-n", "1", "--all", "sessions").stdout.count("\n") == 1
+    for given in ("--nonsense sessions", "sessions --nonsense", "--json delete-all", "--root there", "--root x copy a"):
+        assert "No such option" in cli.error(*given.split(), status=2), given
+    advice = "'--verbose' here; put it before the command: treering --verbose sessions"
+    assert cli.error("sessions", "--verbose", status=2).endswith(f"Error: No such option {advice}\n")
 
 
 def test_the_error_for_last_says_that_there_are_no_sessions(cli: Cli) -> None:

@@ -58,12 +58,15 @@ class Section(NamedTuple):
     commands: Mapping[str, LazyCommand]
 
 
-def _has_option(command: click.Command, name: str) -> bool:
-    return any(name in each.opts or name in each.secondary_opts for each in command.params)
-
-
-def _misplaced(error: click.NoSuchOption, place: str) -> click.UsageError:
-    return click.UsageError(f"No such option {error.option_name!r} here; put it {place}", error.ctx)
+def _option_of(command: click.Command, name: str) -> click.Option | None:
+    return next(
+        (
+            each
+            for each in command.params
+            if isinstance(each, click.Option) and name in (*each.opts, *each.secondary_opts)
+        ),
+        None,
+    )
 
 
 @contextmanager
@@ -136,22 +139,46 @@ class LazyCommands(click.Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options before the command.
-
-        Raises:
-            UsageError: There is no such option here; the error says so if the command has it.
-        """
+        """Parse the options before the command; one that only the command has is given to it."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            for name in given:
-                command = self.get_command(ctx, name)
-                if command is not None and _has_option(command, error.option_name):
-                    raise _misplaced(
-                        error, f"after the command: {ctx.command_path} {name} {error.option_name}"
-                    ) from None
-            raise
+            moved = self._moved(ctx, given, error.option_name)
+            if moved is None:
+                raise
+        return self.parse_args(ctx, moved)
+
+    def _moved(self, ctx: click.Context, args: Sequence[str], option: str) -> list[str] | None:
+        """Return the arguments with an option behind the command that has it; None if no command there has."""
+        at = next((n for n, each in enumerate(args) if each.partition("=")[0] == option), None)
+        if at is None:  # it stands among several letters
+            return None
+        for end in (at + 1, at + 2):  # its value may be the name of a command, too
+            found = self._behind(ctx, args, end, option)
+            if found is not None and (found[1].is_flag or "=" in args[at] or end == at + 2):
+                behind = found[0] + 1
+                return [*args[:at], *args[end:behind], *args[at:end], *args[behind:]]
+        return None
+
+    def _behind(
+        self, ctx: click.Context, args: Sequence[str], start: int, option: str
+    ) -> tuple[int, click.Option] | None:
+        """Return where the innermost command is named that has an option, and the option."""
+        group: click.Group = self
+        found: tuple[int, click.Option] | None = None
+        for n in range(start, len(args)):
+            command = group.get_command(ctx, args[n])
+            if command is None:
+                if group is self or args[n].startswith("-"):
+                    continue
+                break
+            known = _option_of(command, option)
+            found = found if known is None else (n, known)
+            if not isinstance(command, click.Group):
+                break
+            group = command
+        return found
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command.
@@ -165,10 +192,12 @@ class LazyCommands(click.Group):
                 sys.stdout.flush()
                 return result
         except click.NoSuchOption as error:
-            if error.ctx is None or error.ctx is ctx or not _has_option(self, error.option_name):
+            if error.ctx is None or error.ctx is ctx or _option_of(self, error.option_name) is None:
                 raise
-            name = error.ctx.info_name
-            raise _misplaced(error, f"before the command: {ctx.command_path} {error.option_name} {name}") from None
+            instead = f"{ctx.command_path} {error.option_name} {error.ctx.info_name}"
+            raise click.UsageError(
+                f"No such option {error.option_name!r} here; put it before the command: {instead}", error.ctx
+            ) from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
