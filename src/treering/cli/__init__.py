@@ -20,61 +20,53 @@ from __future__ import annotations
 import click
 
 from .. import __version__
-from .command_list import LazyCommand, LazyCommands, Section
+from .command_list import Lazy, LazyCommands, Section
 
 _SECTIONS = (
     Section(
         "Sessions",
         {
-            "sessions": LazyCommand("commands.sessions", "List the sessions of this project, or of all projects."),
-            "chat": LazyCommand("chat.command", "Talk with a model; every message is stored at once."),
-            "resume": LazyCommand("chat.command", "Resume a session, by name or chosen from a list."),
-            "current": LazyCommand("commands.sessions", "Show or set the current session of this project."),
-            "info": LazyCommand("commands.info", "Show the details of a session."),
-            "search": LazyCommand("commands.search", "Search the entries of all sessions."),
-            "rename": LazyCommand("commands.sessions", "Give a session a name."),
-            "label": LazyCommand("commands.entries", "Label an entry of a session, or remove its label."),
-            "compact": LazyCommand(
-                "commands.contexts", "Replace the older part of a session's context with a summary."
-            ),
-            "debug": LazyCommand("commands.contexts", "Inspect what a model is sent."),
+            "sessions": Lazy("commands.sessions", "List the sessions of this project, or of all projects."),
+            "chat": Lazy("chat.command", "Talk with a model; every message is stored at once."),
+            "resume": Lazy("chat.command", "Resume a session, by name or chosen from a list."),
+            "current": Lazy("commands.sessions", "Show or set the current session of this project."),
+            "info": Lazy("commands.info", "Show the details of a session."),
+            "search": Lazy("commands.search", "Search the entries of all sessions."),
+            "rename": Lazy("commands.sessions", "Give a session a name."),
+            "label": Lazy("commands.entries", "Label an entry of a session, or remove its label."),
+            "compact": Lazy("commands.contexts", "Replace the older part of a session's context with a summary."),
+            "debug": Lazy("commands.contexts", "Inspect what a model is sent."),
         },
     ),
     Section(
         "Archiving and moving",
         {
-            "archive": LazyCommand(
+            "archive": Lazy(
                 "commands.keeping", "Archive sessions: leave them out of the listing, and keep everything."
             ),
-            "unarchive": LazyCommand("commands.keeping", "Restore archived sessions."),
-            "delete": LazyCommand("commands.keeping", "Delete sessions for good."),
-            "gc": LazyCommand("commands.keeping", "Archive old sessions, according to the settings."),
-            "export": LazyCommand(
-                "commands.transfer", "Export a session as a page, a text, or a file of another program."
-            ),
-            "copy": LazyCommand(
-                "commands.copying", "Copy all sessions to another place, such as a database, byte for byte."
-            ),
-            "hand-over": LazyCommand(
+            "unarchive": Lazy("commands.keeping", "Restore archived sessions."),
+            "delete": Lazy("commands.keeping", "Delete sessions for good."),
+            "gc": Lazy("commands.keeping", "Archive old sessions, according to the settings."),
+            "export": Lazy("commands.transfer", "Export a session as a page, a text, or a file of another program."),
+            "copy": Lazy("commands.copying", "Copy all sessions to another place, such as a database, byte for byte."),
+            "hand-over": Lazy(
                 "commands.handing_over", "Hand a session over to another program, which goes on with it."
             ),
-            "import": LazyCommand("commands.transfer", "Import sessions from other programs, or from another place."),
+            "import": Lazy("commands.transfer", "Import sessions from other programs, or from another place."),
         },
     ),
     Section(
         "Inspecting a session",
         {
-            "context": LazyCommand("commands.contexts", "Print what a model sees of the path to the leaf."),
-            "tree": LazyCommand("commands.tree", "Draw all branches of a session; a dot marks the path to the leaf."),
-            "labels": LazyCommand("commands.entries", "List labelled entries, those on the path to the leaf first."),
-            "entries": LazyCommand(
+            "context": Lazy("commands.contexts", "Print what a model sees of the path to the leaf."),
+            "tree": Lazy("commands.tree", "Draw all branches of a session; a dot marks the path to the leaf."),
+            "labels": Lazy("commands.entries", "List labelled entries, those on the path to the leaf first."),
+            "entries": Lazy(
                 "commands.entries",
                 "Print the entries in file order; with --leaf, only those on the path to that entry.",
             ),
-            "follow": LazyCommand(
-                "commands.following", "Print each entry as another process appends it, until Ctrl-C."
-            ),
-            "doctor": LazyCommand(
+            "follow": Lazy("commands.following", "Print each entry as another process appends it, until Ctrl-C."),
+            "doctor": Lazy(
                 "commands.doctor",
                 "Check session files, alone or in directories at any depth, and the files that belong to them.",
             ),
@@ -83,24 +75,18 @@ _SECTIONS = (
     Section(
         "Serving",
         {
-            "serve": LazyCommand(
-                "commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."
-            ),
-            "mcp": LazyCommand(
-                "commands.serving", "Let an agent look up sessions, over the Model Context Protocol by stdio."
-            ),
-            "token": LazyCommand("commands.serving", "Manage the tokens by which a server knows who asks."),
-            "hosts": LazyCommand("commands.hosts", "List the hosts that share a database, and drain one of them."),
-            "postgres": LazyCommand("commands.postgres", "Look after a PostgreSQL database of sessions."),
+            "serve": Lazy("commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."),
+            "mcp": Lazy("commands.serving", "Let an agent look up sessions, over the Model Context Protocol by stdio."),
+            "token": Lazy("commands.serving", "Manage the tokens by which a server knows who asks."),
+            "hosts": Lazy("commands.hosts", "List the hosts that share a database, and drain one of them."),
+            "postgres": Lazy("commands.postgres", "Look after a PostgreSQL database of sessions."),
         },
     ),
     Section(
         "More",
         {
-            "demo": LazyCommand(
-                "commands.demo", "Play a short story with several agents, and draw the resulting tree."
-            ),
-            "completion": LazyCommand("options", "Print a completion script for a shell."),
+            "demo": Lazy("commands.demo", "Play a short story with several agents, and draw the resulting tree."),
+            "completion": Lazy("options", "Print a completion script for a shell."),
         },
     ),
 )

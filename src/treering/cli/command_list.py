@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 """Names that other programs use for these commands."""
 
 
-class LazyCommand(NamedTuple):
+class Lazy(NamedTuple):
     """A command whose module is imported when it is used.
 
     Attributes:
@@ -55,18 +55,12 @@ class Section(NamedTuple):
     """A group of commands under a heading."""
 
     title: str
-    commands: Mapping[str, LazyCommand]
+    commands: Mapping[str, Lazy]
 
 
 def _option_of(command: click.Command, name: str) -> click.Option | None:
-    return next(
-        (
-            each
-            for each in command.params
-            if isinstance(each, click.Option) and name in (*each.opts, *each.secondary_opts)
-        ),
-        None,
-    )
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    return next((each for each in options if name in (*each.opts, *each.secondary_opts)), None)
 
 
 @contextmanager
@@ -151,33 +145,26 @@ class LazyCommands(click.Group):
 
     def _moved(self, ctx: click.Context, args: Sequence[str], option: str) -> list[str] | None:
         """Return the arguments with an option behind the command that has it; None if no command there has."""
-        at = next((n for n, each in enumerate(args) if each.partition("=")[0] == option), None)
-        if at is None:  # it stands among several letters
-            return None
+        at = next((n for n, each in enumerate(args) if each.partition("=")[0] == option), len(args))
         for end in (at + 1, at + 2):  # its value may be the name of a command, too
-            found = self._behind(ctx, args, end, option)
-            if found is not None and (found[1].is_flag or "=" in args[at] or end == at + 2):
-                behind = found[0] + 1
+            behind, known = self._behind(ctx, args, end, option)
+            if known is not None and (known.is_flag or "=" in args[at] or end == at + 2):
                 return [*args[:at], *args[end:behind], *args[at:end], *args[behind:]]
         return None
 
     def _behind(
         self, ctx: click.Context, args: Sequence[str], start: int, option: str
-    ) -> tuple[int, click.Option] | None:
-        """Return where the innermost command is named that has an option, and the option."""
-        group: click.Group = self
-        found: tuple[int, click.Option] | None = None
-        for n in range(start, len(args)):
-            command = group.get_command(ctx, args[n])
-            if command is None:
-                if group is self or args[n].startswith("-"):
-                    continue
+    ) -> tuple[int, click.Option | None]:
+        """Return where the arguments of the innermost command begin that has an option, and the option."""
+        group: click.Command = self
+        found: tuple[int, click.Option | None] = (0, None)
+        for n, each in enumerate(args[start:], start + 1):
+            command = group.get_command(ctx, each) if isinstance(group, click.Group) else None
+            if command is not None:
+                known = _option_of(command, option)
+                group, found = command, found if known is None else (n, known)
+            elif group is not self and not each.startswith("-"):
                 break
-            known = _option_of(command, option)
-            found = found if known is None else (n, known)
-            if not isinstance(command, click.Group):
-                break
-            group = command
         return found
 
     def invoke(self, ctx: click.Context) -> object:
