@@ -60,17 +60,18 @@ class Bridge:
 
         An interrupt is raised once that is done; a second one ends the wait at once.
         """
-        if os.getpid() != self._pid or self._thread is None:
-            return
         try:
-            self._end(self._thread)
+            self._end()
         except BaseException:
             if not self._ended.done():
-                self._end(self._thread)
+                self._end()
             raise
 
-    def _end(self, thread: threading.Thread) -> None:
+    def _end(self) -> None:
         """Stop the event loop and wait for it; if the wait was interrupted, another call resumes it."""
+        thread = self._thread
+        if os.getpid() != self._pid or thread is None:
+            return
         self._closed = True
         if self._begun.acquire(blocking=False):  # `start` was interrupted before its thread ran: keep it from running
             self._ended.set_result(None)
@@ -117,11 +118,12 @@ class Bridge:
         try:
             with posting:
                 self._posting[posting] = threading.get_ident()
-                if self._closed:
-                    raise HostClosed("the host is closed: open another one")
-                return portal.start_task_soon(call)
+                if not self._closed:
+                    with contextlib.suppress(RuntimeError):  # a signal handler has just stopped it, or its loop failed
+                        return portal.start_task_soon(call)
         finally:
             self._posting.pop(posting, None)
+        raise HostClosed("the host is closed: open another one")
 
     def wait(self, call: Callable[[], Awaitable[T]]) -> T:
         """Run an async call in the event loop and return its result."""
@@ -168,11 +170,9 @@ class Bridge:
             anyio.run(self._serve, backend=self._backend, backend_options=self._backend_options)
         except BaseException as error:  # noqa: BLE001  # raised in the waiting thread
             self._closed = True
-            if self._started.done():
-                self._ended.set_exception(error)
-                return
-            self._started.set_exception(error)
-        self._ended.set_result(None)
+            (self._ended if self._started.done() else self._started).set_exception(error)
+        if not self._ended.done():
+            self._ended.set_result(None)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "mailbox": ("actors/mailbox.py", "actors/host/turns.py"),
     "actor": ("actors/actor.py", "actors/batches.py", "actors/folds.py"),
     "owned log": ("actors/log/owned_log.py", "actors/log/open_log.py", "actors/log/source.py", "actors/log/entries.py"),
+    "blocking facade": ("actors/sync/*.py",),
     "cuts": ("projections/cuts.py",),
     "contexts": ("projections/context*.py", "projections/building/*.py"),
     "feed": ("projections/feed.py", "projections/views.py"),

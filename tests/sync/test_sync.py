@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import pydoc
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType, FunctionType
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -26,6 +24,7 @@ from treering import (
     Cursor,
     Entry,
     HostClosed,
+    InvalidInput,
     KeyedSessions,
     LogReplaced,
     MessageEntry,
@@ -34,20 +33,30 @@ from treering import (
     SessionHost,
     plain_text,
 )
-from treering.actors.sync import SyncHost, SyncSession
-from treering.errors import Closed, WrongThread
-from treering.events.disk import OsDisk
+from treering.actors.sync import SyncHost, SyncSession, SyncSubscription
+from treering.actors.sync import host as sync_host
+from treering.actors.sync.host import BackendName
+from treering.errors import Closed, SessionExists, WrongThread
 from treering.events.stores.files.log.table import CHUNK
-from treering.projections.subscriptions import EntrySubscription
-from treering.sessions import Hit, Search
+from treering.events.stores.memory import MemoryStore
+from treering.sessions import Hit
 from treering.sync import SyncKeyedSessions
-from treering.testing.disks import WrappedDisk
 
 PATIENCE_S = 30
 FACADE = (os.path.join("sync", "bridge.py"), os.path.join("sync", "subscriptions.py"))
 # a blocking host is opened by `with`, in any thread
 NOT_FOR_PROGRAMS = {"catalog", "core", "log", "start", "aclose", "write_copy", "write_fork"}
 OWN = {"twin", "copy", "bridge"}
+VARIOUS = inspect.Parameter.VAR_KEYWORD
+SUBSCRIBING: tuple[dict[str, Any], ...] = (
+    {},
+    {"after": 3},
+    {"after": 3, "transient": True},
+    {"after": 3, "leaf": True},
+    {"after": 3, "transient": True, "leaf": True},
+    {"view": "tree"},
+)
+TWINS = [(SessionHost, SyncHost), (Session, SyncSession), (KeyedSessions, SyncKeyedSessions)]
 TWIN_TYPES = (
     (r"\bSessionLike\b", "SyncSessionLike"),
     (r"\bSession\b", "SyncSession"),
@@ -65,19 +74,6 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SyncHost]:
         yield host
 
 
-@contextmanager
-def running(call: Callable[[], object]) -> Generator[Future[object]]:
-    """Run a call in a thread while the block runs, and wait for its end."""
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(call)
-        yield future
-        future.result(PATIENCE_S)
-
-
-def texts(session: SyncSession) -> list[str]:
-    return [plain_text(message.content) for message in session.messages()]
-
-
 # -- threads
 
 
@@ -89,7 +85,7 @@ def test_threads_append_to_their_own_sessions_and_to_a_shared_one(host: SyncHost
         for turn in range(10):
             own.append_message("user", f"{number}-{turn}")
             host.load("shared").append_custom_entry("seen", {"by": number, "turn": turn})
-        return texts(own)
+        return [plain_text(message.content) for message in own.messages()]
 
     shared.append_message("user", "begin")
     with ThreadPoolExecutor(8) as pool:
@@ -116,26 +112,24 @@ def test_iterating_over_entries_includes_one_appended_meanwhile(host: SyncHost) 
     assert [entry.id for entry in session.iter_entries(custom_type="odd")] == [*ids[1::2], later]
 
 
-def test_a_search_runs_on_the_loop_of_the_host_and_not_of_the_caller(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("loop", "another"), [("asyncio", "trio"), ("trio", "asyncio")])
+def test_a_search_runs_on_the_loop_of_the_host_and_not_of_the_caller(loop: BackendName, another: str) -> None:
     async def search() -> list[Hit]:
-        with SyncHost(tmp_path, backend="trio") as host:
+        with SyncHost(backend=loop) as host:
             host.create().append_message("user", "Hello")
             return list(host.search("hello"))
 
-    assert len(anyio.run(search, backend="asyncio")) == 1
+    assert len(anyio.run(search, backend=another)) == 1
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-def test_an_iteration_over_entries_does_not_continue_in_a_file_that_replaced_the_first(
-    tmp_path: Path, read_only: bool
-) -> None:
+def test_an_iteration_over_entries_does_not_continue_in_a_file_that_replaced_the_first(tmp_path: Path) -> None:
     with SyncHost(tmp_path) as host:
         for name in ("main", "other"):
             session = host.create(name)
             for number in range(3):
                 session.append_custom_entry(name, f"{number}" * CHUNK)
     with SyncHost(tmp_path) as host:
-        iterator = host.load("main", read_only=read_only).iter_entries()
+        iterator = host.load("main").iter_entries()
         assert next(iterator).seq == 1
         (tmp_path / "other.jsonl").rename(tmp_path / "main.jsonl")
         with pytest.raises(LogReplaced):
@@ -143,20 +137,6 @@ def test_an_iteration_over_entries_does_not_continue_in_a_file_that_replaced_the
 
 
 # -- subscriptions
-
-
-@pytest.fixture
-def reading(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """An event that is set when a subscription begins to wait for entries."""
-    reading = threading.Event()
-    receive_many = EntrySubscription.receive_many
-
-    async def receive(self: EntrySubscription) -> Sequence[Entry | Reset]:
-        reading.set()
-        return await receive_many(self)
-
-    monkeypatch.setattr(EntrySubscription, "receive_many", receive)
-    return reading
 
 
 def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
@@ -185,17 +165,6 @@ def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
         assert [each.seq for each in rest if isinstance(each, MessageEntry)] == [2, 3, 4, 5, 6]
 
 
-def test_a_subscription_to_the_listing_yields_new_sessions(host: SyncHost) -> None:
-    with host.subscribe_sessions() as changes:
-        assert changes.receive(PATIENCE_S) == []
-        session = host.create()
-        session.append_message("user", "one")
-        change = changes.receive(PATIENCE_S)
-        assert not isinstance(change, list)
-        assert change.summary is not None
-        assert change.summary.id == session.id
-
-
 def test_an_entry_after_a_receive_that_timed_out_is_received(host: SyncHost) -> None:
     session = host.create()
     with session.subscribe() as entries:
@@ -208,26 +177,10 @@ def test_an_entry_after_a_receive_that_timed_out_is_received(host: SyncHost) -> 
     assert found.id == expected
 
 
-def test_a_receive_times_out_while_another_thread_reads(host: SyncHost, reading: threading.Event) -> None:
-    session = host.create()
-    with session.subscribe() as entries, running(lambda: list(entries)):
-        assert reading.wait(PATIENCE_S)
-
-        def receive() -> None:
-            with pytest.raises(TimeoutError):
-                entries.receive(0.01)
-
-        with ThreadPoolExecutor(1) as pool:
-            found = pool.submit(receive)
-            try:
-                found.result(PATIENCE_S)
-            finally:
-                entries.close()
-
-
 def test_closing_a_subscription_ends_the_iteration_in_another_thread(host: SyncHost) -> None:
     session = host.create()
-    with session.subscribe() as entries, running(lambda: list(entries)) as found:
+    with ThreadPoolExecutor(1) as pool, session.subscribe() as entries:
+        found = pool.submit(list, entries)
         session.append_message("user", "one")
         while host.statistics().sessions[0].lag_max:
             pass
@@ -256,90 +209,28 @@ def test_threads_that_iterate_over_one_search_get_each_hit_once(host: SyncHost) 
         readers = [pool.submit(list[Hit], hits) for _ in range(8)]
         ids = [hit.entry_id for reader in readers for hit in reader.result(PATIENCE_S)]
     assert (len(ids), set(ids)) == (40, expected)
-
-
-@pytest.fixture
-def waiting_search(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Make every search wait forever for its first hit; the event is set when one waits."""
-    waiting = threading.Event()
-
-    async def wait(_: Search) -> Hit:
-        waiting.set()
-        await anyio.sleep_forever()
-        raise AssertionError("unreachable")
-
-    monkeypatch.setattr(Search, "__anext__", wait)
-    return waiting
-
-
-def test_closing_a_search_ends_its_iteration_in_another_thread(host: SyncHost, waiting_search: threading.Event) -> None:
     hits = host.search("oak")
-    with running(lambda: list(hits)) as found:
-        assert waiting_search.wait(PATIENCE_S)
-        hits.close()
-        assert found.result(PATIENCE_S) == []
+    assert next(hits).entry_id in expected
     hits.close()
     assert list(hits) == []
-
-
-@contextlib.contextmanager
-def interrupted_once(ready: threading.Event) -> Iterator[None]:
-    """Interrupt this thread once `ready` is set and it waits.
-
-    A signal that comes just before a thread begins to wait for a lock is noticed only when the wait ends, so it is sent
-    until it has struck; after that, further ones do nothing.
-    """
-    main, struck = threading.get_ident(), threading.Event()
-
-    def strike(*_: object) -> None:
-        if not struck.is_set():
-            struck.set()
-            raise KeyboardInterrupt
-
-    def send() -> None:
-        assert ready.wait(PATIENCE_S)
-        while not struck.wait(0.05):
-            signal.pthread_kill(main, signal.SIGINT)
-
-    before = signal.signal(signal.SIGINT, strike)
-    try:
-        with running(send), pytest.raises(KeyboardInterrupt):
-            yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_an_interrupt_during_a_search_is_raised(waiting_search: threading.Event) -> None:
-    with SyncHost() as host, interrupted_once(waiting_search), host.search("oak") as hits:
-        next(hits)
 
 
 # -- closing
 
 
-def test_closing_the_host_ends_subscriptions_and_refuses_later_calls(tmp_path: Path) -> None:
-    with SyncHost(tmp_path) as host:
+def test_closing_the_host_ends_subscriptions_and_refuses_later_calls() -> None:
+    with ThreadPoolExecutor(1) as pool, SyncHost() as host:
         session = host.create()
         session.append_message("user", "one")
-        entries = session.subscribe()
-        entries.__enter__()
-        thread = threading.Thread(target=lambda: list(entries), daemon=True)
-        thread.start()
-    thread.join(PATIENCE_S)
-    assert not thread.is_alive()
+        entries = session.subscribe().__enter__()
+        pool.submit(list, entries)
     entries.close()
-    for call in (
-        lambda: session.leaf_id,
-        host.list_sessions,
-        session.messages,
-        lambda: next(iter(session.iter_entries())),
-    ):
+    first = partial(next, session.iter_entries())
+    for call in (lambda: session.leaf_id, host.list_sessions, session.messages, first, host.__enter__):
         with pytest.raises(HostClosed):
             call()
     with pytest.raises(StopIteration):
         next(entries)
-    with pytest.raises(HostClosed), host:
-        pass
 
 
 def test_closing_the_host_keeps_every_acknowledged_append(tmp_path: Path) -> None:
@@ -375,36 +266,17 @@ def test_a_host_that_fails_to_open_raises_the_cause(tmp_path: Path) -> None:
         SyncHost(tmp_path).list_sessions()
 
 
-def test_a_call_from_inside_the_event_loop_is_refused(tmp_path: Path) -> None:
-    refusals: list[Exception] = []
-
-    def new_id() -> str:
-        try:
-            inside.list_sessions()
-        except (WrongThread, HostClosed) as error:
-            refusals.append(error)
-        return f"00000000-0000-4000-8000-{len(refusals):012}"
-
-    inside = SyncHost(tmp_path, new_id=new_id)
-    with inside:
-        inside.create().append_message("user", "one")
-    assert isinstance(refusals[-1], WrongThread)
+def test_a_call_from_inside_the_event_loop_is_refused() -> None:
+    with SyncHost() as host, pytest.raises(WrongThread):
+        host.bridge.read(host.list_sessions)
 
 
-def test_an_interrupted_wait_leaves_the_host_usable(tmp_path: Path, reading: threading.Event) -> None:
-    with SyncHost(tmp_path) as host:
-        session = host.create()
-        with session.subscribe() as entries:
-            with interrupted_once(reading):
-                entries.receive(PATIENCE_S)
-            expected = session.append_message("user", "one")
-            found = entries.receive(PATIENCE_S)
-        assert isinstance(found, MessageEntry)
-        assert found.id == expected
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
-def interrupted_at_line(nth: int, call: Callable[[], object]) -> bool:
-    """Call something in a thread, and raise KeyboardInterrupt at the nth line of the facade that it executes."""
+def struck_at_line(nth: int, call: Callable[[], object], strike: Callable[[], object] = interrupt) -> bool:
+    """Call something in a thread, and strike, as a signal handler would, at the nth line of the facade in it."""
     lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
@@ -412,8 +284,8 @@ def interrupted_at_line(nth: int, call: Callable[[], object]) -> bool:
         if not frame.f_code.co_filename.endswith(FACADE):
             return None
         lines += event == "line"
-        if lines == nth:
-            raise KeyboardInterrupt
+        if event == "line" and lines == nth:
+            strike()
         return trace
 
     def traced() -> None:
@@ -445,111 +317,144 @@ def call_in_thread(call: Callable[[], object]) -> None:
     done.result(PATIENCE_S)
 
 
-def test_a_host_closes_after_an_interrupt_at_any_line() -> None:
+def test_an_interrupt_at_any_line_is_raised_when_the_host_has_drained_and_a_handler_may_stop_it() -> None:
+    opened: list[SessionHost] = []
+
+    class Watched(SessionHost):
+        async def __aenter__(self) -> Self:
+            opened.append(self)
+            return await super().__aenter__()
+
+        async def __aexit__(self, *_: object) -> None:
+            await super().__aexit__(None, None, None)
+            opened.remove(self)
+
     def work(host: SyncHost) -> None:
         with host:
             host.list_sessions()
 
-    nth, struck = 0, True
+    def call(host: SyncHost) -> None:
+        with contextlib.suppress(HostClosed):
+            host.list_sessions()
+
+    nth, struck, undrained = 0, True, 0
     while struck:
         nth += 1
-        host = SyncHost()
-        struck = interrupted_at_line(nth, partial(work, host))
+        host = SyncHost(host=Watched())
+        struck = struck_at_line(nth, partial(work, host))
+        undrained += len(opened)
         call_in_thread(host.bridge.stop)
+        assert not opened
         with pytest.raises(HostClosed):
             host.list_sessions()
+        with SyncHost() as host:
+            struck_at_line(nth, partial(call, host), host.bridge.stop)
     assert nth > 25, "the interrupts did not go through the opening, a call and the closing"
+    assert undrained <= 1, "not only one that came at the first line of `stop` was raised before the host had drained"
 
 
-class HeldDisk(WrappedDisk):
-    """A disk whose flushes wait until `released` is set."""
+def test_waits_that_begin_while_the_host_stops_end_at_once() -> None:
+    async def forever() -> list[None]:
+        waiting.set()
+        await anyio.sleep_forever()
+        return [None]
 
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.flushing = threading.Event()
-        self.released = threading.Event()
+    async def wait() -> list[Sequence[None]]:
+        return [await host.bridge.interruptible(anyio.CancelScope(), forever) for _ in range(2)]
 
-    def datasync(self, fd: int) -> None:
-        self.flushing.set()
-        assert self.released.wait(PATIENCE_S)
-        super().datasync(fd)
-
-
-def test_an_interrupt_while_the_host_drains_is_raised_after_it_has_drained(tmp_path: Path) -> None:
-    disk, struck, main = HeldDisk(), threading.Event(), threading.get_ident()
-    host = SyncHost(tmp_path, durability="file", disk=disk)
-
-    def work(pool: ThreadPoolExecutor) -> Future[str]:
-        with host:
-            appending = pool.submit(host.create("kept").append_message, "user", "one")
-            assert disk.flushing.wait(PATIENCE_S)
-            pool.submit(send_interrupt)
-        return appending
-
-    def send_interrupt() -> None:
-        with contextlib.suppress(HostClosed):
-            while True:
-                host.statistics()
-        while not struck.wait(0.05):  # one that comes just before a wait begins is noticed when it ends
-            signal.pthread_kill(main, signal.SIGINT)
-        disk.released.set()
-
-    def interrupt(*_: object) -> None:
-        if not struck.is_set():
-            struck.set()
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            with pytest.raises(KeyboardInterrupt):
-                work(pool)
-            assert disk.released.is_set(), "the interrupt was raised before the host had drained"
-            with SyncHost(tmp_path) as later:
-                assert later.load("kept").message_count == 1
-    finally:
-        signal.signal(signal.SIGINT, before)
+    waiting = threading.Event()
+    with SyncHost() as host:
+        waits = host.bridge.post(wait)
+        assert waiting.wait(PATIENCE_S)
+    assert waits.result(0) == [(), ()]
 
 
-def test_a_subscription_can_be_read_and_closed_after_an_interrupt_at_any_line() -> None:
+def test_a_callback_that_exits_ends_the_host_and_every_wait() -> None:
+    async def wait() -> None:
+        waiting.set()
+        await anyio.sleep_forever()
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    def work(pool: ThreadPoolExecutor) -> None:
+        with SyncHost(backend="trio") as host, host.create().subscribe() as entries:
+            with pytest.raises(TimeoutError):
+                entries.receive(0)
+            waits = pool.submit(host.bridge.wait, wait)
+            assert waiting.wait(PATIENCE_S)
+            with pytest.raises(SystemExit):
+                host.bridge.read(leave)
+            for call in (entries.receive, partial(waits.result, PATIENCE_S)):
+                with pytest.raises(HostClosed, match="loop ended"):
+                    call()
+            with pytest.raises(HostClosed, match="is closed"):
+                host.list_sessions()
+
+    waiting = threading.Event()
+    with ThreadPoolExecutor(1) as pool, pytest.raises(BaseExceptionGroup, match="nursery") as raised:
+        work(pool)
+    assert raised.group_contains(SystemExit)
+
+
+@pytest.mark.parametrize("strike", [interrupt, None], ids=["interrupt", "another reader"])
+def test_a_subscription_can_be_read_and_closed_whatever_comes_at_any_line(strike: Callable[[], None] | None) -> None:
+    def receive() -> None:
+        found.append(entries.receive(PATIENCE_S))
+
     with SyncHost() as host:
         session = host.create()
         session.append_message("user", "one")
         nth, struck = 0, True
         while struck:
             nth += 1
-            entries = session.subscribe(after=0)
-            entries.__enter__()
-            struck = interrupted_at_line(nth, entries.receive)
-            expected = session.append_message("user", "another")
+            session.append_message("user", "another")
             found: list[Entry | Reset] = []
-            while not any(isinstance(each, MessageEntry) and each.id == expected for each in found):
-                call_in_thread(lambda: found.append(entries.receive(PATIENCE_S)))  # noqa: B023  # it ends in the round
-            call_in_thread(entries.close)
-        assert nth > 15, "the interrupts did not go through a wait"
+            with session.subscribe(after=0) as entries:
+                struck = struck_at_line(nth, receive, strike or partial(call_in_thread, receive))
+                last = session.append_message("user", "last")
+                while not any(isinstance(each, MessageEntry) and each.id == last for each in found):
+                    call_in_thread(receive)
+                call_in_thread(entries.close)
+            assert strike or len({id(each) for each in found}) == len(found) == session.message_count
+        assert nth > 15, "nothing came during a wait"
         assert host.statistics().subscribers == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_the_host_and_ends_the_program(tmp_path: Path, number: signal.Signals) -> None:
-    program = f"""
-import signal, threading
-from treering.actors.sync import SyncHost
-with SyncHost({str(tmp_path)!r}, signals=True) as host:
-    host.create("kept").append_message("user", "one")
-    signal.raise_signal({int(number)})
-"""
-    ended = subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE_S, capture_output=True)
-    assert (ended.returncode, ended.stderr) == (128 + number, b"")
-    with SyncHost(tmp_path) as host:
+def test_a_signal_closes_the_host_and_leaves_other_handlers_in_place(tmp_path: Path, number: signal.Signals) -> None:
+    def handlers() -> list[object]:
+        return [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+
+    def work() -> None:
+        with SyncHost(tmp_path, signals=True) as host:
+            host.create("kept").append_message("user", "one")
+            try:
+                signal.raise_signal(number)
+            finally:
+                assert handlers() == before, "a second signal would not have ended the wait"
+
+    before = handlers()
+    with pytest.raises(SystemExit, match=f"^{128 + number}$"):
+        work()
+    with SyncHost(tmp_path, signals=True) as host:
         assert host.load("kept").message_count == 1
+        assert before[0] not in handlers()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert handlers() == [before[0], signal.SIG_IGN]
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(WrongThread, match="main thread"):
+        call_in_thread(SyncHost(signals=True).__enter__)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_call_in_a_forked_child_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+def test_a_program_ends_with_open_hosts_and_calls_in_a_forked_child_are_refused(tmp_path: Path) -> None:
     program = f"""
-import os, treering
+import atexit, os, treering
 from treering.actors.sync import SyncHost
+unopened = SyncHost()
 with SyncHost({str(tmp_path)!r}) as host:
     session = host.create()
     session.append_message("user", "one")
@@ -557,10 +462,15 @@ with SyncHost({str(tmp_path)!r}) as host:
         try:
             session.leaf_id
         except treering.HostClosed:
+            host.__exit__()
+            with unopened:
+                unopened.create()
             os._exit(7)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     session.append_message("user", "two")
+unopened.__enter__()  # never closed
+atexit.register(SyncHost().__enter__().__exit__)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=PATIENCE_S)
 
@@ -583,9 +493,7 @@ def _parameters(function: FunctionType) -> list[tuple[object, ...]]:
     return shape
 
 
-@pytest.mark.parametrize(
-    ("original", "twin"), [(SessionHost, SyncHost), (Session, SyncSession), (KeyedSessions, SyncKeyedSessions)]
-)
+@pytest.mark.parametrize(("original", "twin"), TWINS)
 def test_each_async_method_has_a_blocking_one_with_the_same_parameters(original: type, twin: type) -> None:
     wanted, found = _public(original), _public(twin)
     assert found.keys() - OWN == wanted.keys() - NOT_FOR_PROGRAMS
@@ -604,16 +512,127 @@ def test_each_async_method_has_a_blocking_one_with_the_same_parameters(original:
             assert other.__doc__ == one.__doc__ or f"{original.__name__}.{name}" in other.__doc__, name
 
 
-def test_help_shows_the_signature_and_the_docstring_of_the_async_method() -> None:
-    shown = re.sub(r"[\s|]", "", pydoc.plain(pydoc.render_doc(SyncSession)))  # newer Pythons break long signatures
-    assert "append_model_change(self,provider:'str',model_id:'str',**options:'Unpack[AppendOptions]')" in shown
-    assert "Recordthatanothermodelanswersfromhereon" in shown
-    assert "fork(self,session_id:'strNone'=None)->'SyncSession'" in shown
-    assert (SyncSession.leaf_id.__doc__ or "") == Session.leaf_id.__doc__
+class Answer:
+    """What a `Recording` answers: a session, a search or a subscription whose only item is itself."""
+
+    id = ref = "answer"
+    findings = ()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def __anext__(self) -> Self:
+        return self
+
+    async def receive_many(self) -> Sequence[Self]:
+        return (self,)
 
 
-def test_both_hosts_take_the_same_arguments() -> None:
+class Recording:
+    """Stands in the event loop for an object of the async interface, and keeps what it is asked."""
+
+    def __init__(self, original: type) -> None:
+        self.original = original
+        self.asked: list[object] = []
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # as the member is
+        member = getattr(self.original, name, name)
+        if not callable(member):
+            assert threading.current_thread().name == "treering host", name
+            return f"its {name}"
+
+        def call(*args: object, **kwargs: object) -> Answer | None:
+            assert threading.current_thread().name == "treering host", name
+            bound = inspect.signature(member).bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            answer = None if bound.signature.return_annotation == "None" else Answer()
+            self.asked.append((name, bound.arguments, answer))
+            return answer
+
+        async def wait(*args: object, **kwargs: object) -> Answer | None:
+            return call(*args, **kwargs)
+
+        return wait if inspect.iscoroutinefunction(member) else call
+
+
+def _answered(found: object) -> object:
+    if isinstance(found, SyncSubscription):
+        with found:
+            return found.receive(PATIENCE_S)
+    return found.twin if isinstance(found, SyncSession) else found
+
+
+def _calls(name: str, method: Callable[..., object]) -> Iterator[dict[str, Any]]:
+    """Arguments to call a method with: those that it needs, and all that it takes, each by its name."""
+    if name == "subscribe":
+        yield from SUBSCRIBING
+        return
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    yield {
+        each.name: f"<{each.name}>" for each in parameters if each.default is each.empty and each.kind is not VARIOUS
+    }
+    yield {"more" if each.kind is VARIOUS else each.name: f"<{each.name}>" for each in parameters}
+
+
+@pytest.mark.parametrize(("original", "twin"), TWINS)
+def test_each_method_passes_its_arguments_on_and_the_answer_back(original: type, twin: type) -> None:
+    with SyncHost() as host:
+        recording: Any = Recording(original)
+        kinds: list[str] = []
+        facade: Any = host if twin is SyncHost else SyncKeyedSessions(host)
+        facade.twin = recording
+        session = host.bridge.read(lambda: SyncSession(host.bridge, recording))
+        facade = session if twin is SyncSession else facade
+        for name in _public(original).keys() - NOT_FOR_PROGRAMS - {"iter_entries", "put", "save_every"}:
+            method = getattr(original, name)
+            if not callable(method):
+                assert getattr(facade, name) == (host if name == "host" else f"its {name}")
+                continue
+            for given in _calls(name, method):
+                wanted = inspect.signature(method).bind(recording, **given)
+                wanted.apply_defaults()
+                if "session" in given:
+                    given["session"], wanted.arguments["session"] = session, recording
+                found = getattr(facade, name)(**given)
+                if name == "subscribe":
+                    kinds.append(type(found).__name__.removeprefix("Sync").removesuffix("Subscription"))
+                answer = _answered(found)
+                assert recording.asked.pop() == (name, wanted.arguments, answer)
+        if twin is SyncSession:
+            assert kinds == ["Entry", "Entry", "Transient", "Event", "Event", ""]
+            with pytest.raises(InvalidInput):
+                facade.subscribe("tree", after=3)
+
+
+def test_a_session_of_another_host_is_copied_with_what_was_asked_for(tmp_path: Path) -> None:
+    with SyncHost(tmp_path) as host, SyncHost() as other:
+        session = host.create("one", cwd="/first")
+        session.append_message("user", "one")
+        assert other.fork_from(session, session_id="two").id == "two"
+        other.put(session)
+        with pytest.raises(SessionExists):
+            other.put(session)
+        assert other.put(session, replace=True).message_count == 1
+        with pytest.raises(InvalidInput, match="not a session"):
+            other.put("one")  # type: ignore[arg-type]
+        assert {row.id for row in other.list_sessions()} == {"one", "two"}
+
+
+def test_both_hosts_take_the_same_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = inspect.signature(SessionHost).parameters
     found = inspect.signature(SyncHost).parameters
     assert {name: str(found[name]) for name in wanted} == {name: str(wanted[name]) for name in wanted}
     assert found.keys() - wanted.keys() == {"backend", "backend_options", "host"}
+    given: dict[str, Any] = {name: f"<{name}>" for name in wanted if name != "signals"}
+    made: list[dict[str, object]] = []
+    monkeypatch.setattr(sync_host, "SessionHost", lambda root, **others: made.append({"root": root, **others}))
+    SyncHost(**given)
+    assert made == [given]
+    for wrong in ({"root": "x"}, {"store": MemoryStore()}):
+        with pytest.raises(InvalidInput, match="a host is given"):
+            SyncHost(host=SessionHost(), **wrong)
+    with pytest.raises(InvalidInput, match="backend"):
+        SyncHost(backend="curio")  # type: ignore[arg-type]

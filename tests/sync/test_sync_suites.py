@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import cast
 
 import pytest
+from tests.sync.threaded import ThreadedStore
 
 from treering.events.stores.base import Ref, Store
 from treering.events.stores.files import FileStore
@@ -18,18 +17,6 @@ from treering.testing.stores import StoreSuite
 
 HERE = Path(__file__).parent
 SUITES_S = 600
-
-
-def _threaded_module() -> ModuleType:
-    spec = spec_from_file_location("threaded", HERE / "threaded.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ThreadedStore: Any = _threaded_module().ThreadedStore
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +32,7 @@ class TestFileStoreFromThreads(StoreSuite):
         self.folder = tmp_path / "sessions"
 
     async def make_store(self) -> Store:
-        store: Store = ThreadedStore(FileStore(self.folder))
-        return store
+        return cast("Store", ThreadedStore(FileStore(self.folder)))
 
     async def another_host(self, store: Store) -> Store:
         return await self.make_store()
