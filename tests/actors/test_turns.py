@@ -233,6 +233,17 @@ async def test_appends_that_wait_for_the_store_are_all_handed_to_it_at_once(
     assert most_at_once(given) > AT_ONCE
 
 
+class Other:
+    """A task that does nothing but go on, and how often it did."""
+
+    served = 0
+
+    async def __call__(self) -> None:
+        while True:
+            self.served += 1
+            await checkpoint()
+
+
 READS: dict[str, Callable[[Session], Awaitable[object]]] = {
     "context": lambda session: session.context(),
     "messages": lambda session: session.messages(),
@@ -245,23 +256,15 @@ READS: dict[str, Callable[[Session], Awaitable[object]]] = {
 async def test_reads_from_memory_let_other_tasks_go_on_and_can_be_cancelled(
     tmp_path: Path, read: Callable[[Session], Awaitable[object]]
 ) -> None:
-    served = 0
-
-    async def serve() -> None:
-        nonlocal served
-        while True:
-            served += 1
-            await checkpoint()
-
     async with SessionHost(tmp_path, limits=Limits(inline_for_s=0)) as host, anyio.create_task_group() as tasks:
         session = await host.create()
         await session.append_message("user", "hello")
-        tasks.start_soon(serve)
+        tasks.start_soon(other := Other())
         await checkpoint()
-        before = served
+        before = other.served
         for _ in range(20):
             await read(session)
-        assert served - before >= 19
+        assert other.served - before >= 19
 
         finished = False
         with anyio.CancelScope() as scope:
@@ -283,24 +286,16 @@ OPENINGS: list[Callable[[SessionHost, str], Awaitable[Session]]] = [
 async def test_sessions_that_are_opened_one_after_another_let_other_tasks_go_on(
     tmp_path: Path, open_session: Callable[[SessionHost, str], Awaitable[Session]]
 ) -> None:
-    served = 0
-
-    async def serve() -> None:
-        nonlocal served
-        while True:
-            served += 1
-            await checkpoint()
-
     keys = [str(number) for number in range(20)]
     async with SessionHost(tmp_path) as host:
         for key in keys:
             await (await host.get_or_create(key)).append_message("user", "hello")
     async with SessionHost(tmp_path, limits=Limits(inline_for_s=0)) as host, anyio.create_task_group() as tasks:
         await open_session(host, keys.pop())  # in a thread, since nothing is known of the folder
-        tasks.start_soon(serve)
+        tasks.start_soon(other := Other())
         await checkpoint()
-        before = served
+        before = other.served
         for key in keys:
             await open_session(host, key)
-        assert served - before >= len(keys) - 1
+        assert other.served - before >= len(keys) - 1
         tasks.cancel_scope.cancel()

@@ -64,6 +64,8 @@ async def test_a_slow_subscriber_gets_the_latest_transient_of_each_name_between_
                     session.emit("delta", [turn, number])
                     session.emit("progress", number * 10)
                 await session.append_message("assistant", "done")
+            for piece in ("of ", "the "):
+                session.emit_text("delta", piece, message="m")
             session.emit("delta", "of the next turn")
             await session.append_message("assistant", "done")
             assert await receive_until(slow, until=4) == [

@@ -122,6 +122,18 @@ async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "
             assert back.cursor.generation == generation
 
 
+async def test_a_generation_that_was_damaged_beside_an_archived_session_is_not_believed(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, _ = await create_session(host)
+        generation = session.cursor.generation
+        await host.archive(session)
+    beside = path.with_name("old.jsonl.index")
+    beside.write_bytes(beside.read_bytes().replace(generation.encode(), generation[::-1].encode()))
+    async with SessionHost(root) as host:
+        reader = await host.load("old", read_only=True)
+        assert reader.cursor.generation not in ("", generation, generation[::-1])
+
+
 async def test_a_session_that_an_older_version_archived_reads_as_before(root: Path) -> None:
     async with SessionHost(root) as host:
         session, _, _ = await create_session(host)

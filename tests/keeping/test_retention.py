@@ -14,7 +14,6 @@ import pytest
 from anyio import wait_all_tasks_blocked
 
 from treering import SessionHost, SyncHost, plain_text
-from treering.actors.catalog.archiving import RetentionReport
 from treering.actors.catalog.settings import Settings
 from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
@@ -277,22 +276,18 @@ async def test_a_session_that_an_append_brought_back_before_it_was_packed_is_spa
     async with SessionHost(root, clock=clock, disk=disk, durability="file") as host:
         await create_used(host, clock, "a", 50)
         stall = disk.stall("datasync", path="*/a.jsonl")
-        reports: list[RetentionReport] = []
-
-        async def retain() -> None:
-            reports.append(await host.apply_retention())
 
         async def go_on() -> None:
-            await (await host.open("a")).append_message("user", "two")
+            assert await anyio.to_thread.run_sync(stall.wait)
+            async with anyio.create_task_group() as more:
+                more.start_soon((await host.open("a")).append_message, "user", "two")
+                await wait_all_tasks_blocked()
+                stall.lift()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(retain)
-            assert await anyio.to_thread.run_sync(stall.wait)
             tasks.start_soon(go_on)
-            await wait_all_tasks_blocked()
-            stall.lift()
-        assert (root / "a.jsonl").exists()
+            report = await host.apply_retention()
         assert await listed(host) == ["a"]
         messages = await (await host.open("a")).messages()
         assert [plain_text(each.content) for each in messages] == ["hello", "two"]
-        assert ([each.session_id for each in reports[0].spared], reports[0].archived) == (["a"], ())
+        assert ([each.session_id for each in report.spared], report.archived) == (["a"], ())

@@ -76,16 +76,15 @@ async def test_a_reader_that_examines_a_log_for_long_does_not_hide_a_change_that
     path, offload = tmp_path / "a.jsonl", HoldingOffload()
     path.write_bytes(HEADER + b"".join(OLD))
     store = FileStore(tmp_path, offload=offload)
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as group:
-            offload.holds = True
-            group.start_soon(store.open, "a.jsonl")
-            await offload.held.wait()
-            offload.holds = False
-            before = (await store.open("a.jsonl")).head
-            path.write_bytes(HEADER + b"".join(NEW))  # with the same inode, header and first line
-            offload.release()
-        await check_noticed(store, before)
+    async with anyio.create_task_group() as group:
+        offload.holds = True
+        group.start_soon(store.open, "a.jsonl")
+        await offload.held.wait()
+        offload.holds = False
+        before = (await store.open("a.jsonl")).head
+        path.write_bytes(HEADER + b"".join(NEW))  # with the same inode, header and first line
+        offload.release()
+    await check_noticed(store, before)
     await store.aclose()
 
 
@@ -146,22 +145,21 @@ async def test_lines_that_a_thread_is_indexing_are_not_indexed_twice(tmp_path: P
         assert opening.head.generation == before.generation
         heads.append(opening.head.seq)
 
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as group:
-            try:
+    async with anyio.create_task_group() as group:
+        try:
+            group.start_soon(read)
+            while not disk.reached.is_set():
+                await checkpoint()
+            for _ in range(3):
                 group.start_soon(read)
-                while not disk.reached.is_set():
-                    await checkpoint()
-                for _ in range(3):
-                    group.start_soon(read)
-                for _ in range(10):
-                    await checkpoint()
-            finally:
-                disk.go.set()
-        assert heads == [count + 1] * 4
-        assert await read_all(store, "a.jsonl") == bare([line(1), *more])
-        with path.open("ab") as file:
-            file.write(line(count + 2))
-        await read()
-        assert heads[-1] == count + 2
+            for _ in range(10):
+                await checkpoint()
+        finally:
+            disk.go.set()
+    assert heads == [count + 1] * 4
+    assert await read_all(store, "a.jsonl") == bare([line(1), *more])
+    with path.open("ab") as file:
+        file.write(line(count + 2))
+    await read()
+    assert heads[-1] == count + 2
     await store.aclose()

@@ -545,6 +545,9 @@ async def test_every_call_on_a_closed_store_raises_host_closed(store: FileStore)
         lambda: store.append([request]),
         lambda: store.acquire(["a.jsonl"], "me"),
         lambda: store.read("a.jsonl", head.generation, 0),
+        lambda: store.load("a.jsonl", "index"),
+        lambda: store.resolve(writer.lease),
+        lambda: store.open("a.jsonl"),
     ]
     for call in calls:
         with pytest.raises(HostClosed):

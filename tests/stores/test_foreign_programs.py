@@ -139,6 +139,7 @@ async def test_a_file_that_is_no_longer_a_session_is_not_written_to(store: FileS
     first = await attempt(writer, line(2))
     assert isinstance(first, Failed)
     assert isinstance(first.error, AppendFailed)
+    assert isinstance(first.error.__cause__, NotASession)
     assert first.head == Cursor("", 0)
     for _ in range(2):
         assert await attempt(writer, line(2)) == Fenced(Cursor("", 0), writer.lease.epoch)
