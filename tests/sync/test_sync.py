@@ -150,8 +150,8 @@ def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
         assert entries.cursor == session.cursor
 
     assert [item.id for item in found if isinstance(item, MessageEntry)] == expected
-    with session.subscribe(after=2) as entries:
-        assert len(entries.receive_many()) == 4
+    with session.subscribe(after=5) as entries:
+        assert len(entries.receive_many()) == 1
     with session.subscribe() as entries:
         seen = entries.receive(PATIENCE_S)
         last = entries.cursor
@@ -193,10 +193,8 @@ def test_closing_a_subscription_ends_the_iteration_in_another_thread(host: SyncH
 
 
 def test_iterating_over_a_subscription_that_is_not_open_is_refused(host: SyncHost) -> None:
-    session = host.create()
-    session.append_message("user", "one")
     with pytest.raises(Closed, match="not open"):
-        list(session.subscribe(after=0))
+        list(host.create().subscribe(after=0))
 
 
 # -- searches
@@ -210,7 +208,6 @@ def test_threads_that_iterate_over_one_search_get_each_hit_once(host: SyncHost) 
         ids = [hit.entry_id for reader in readers for hit in reader.result(PATIENCE_S)]
     assert (len(ids), set(ids)) == (40, expected)
     hits = host.search("oak")
-    assert next(hits).entry_id in expected
     hits.close()
     assert list(hits) == []
 
@@ -377,23 +374,21 @@ def test_a_callback_that_exits_ends_the_host_and_every_wait() -> None:
     def leave() -> None:
         raise SystemExit(3)
 
-    def work(pool: ThreadPoolExecutor) -> None:
-        with SyncHost(backend="trio") as host, host.create().subscribe() as entries:
-            with pytest.raises(TimeoutError):
-                entries.receive(0)
-            waits = pool.submit(host.bridge.wait, wait)
-            assert waiting.wait(PATIENCE_S)
-            with pytest.raises(SystemExit):
-                host.bridge.read(leave)
-            for call in (entries.receive, partial(waits.result, PATIENCE_S)):
-                with pytest.raises(HostClosed, match="loop ended"):
-                    call()
-            with pytest.raises(HostClosed, match="is closed"):
-                host.list_sessions()
-
     waiting = threading.Event()
-    with ThreadPoolExecutor(1) as pool, pytest.raises(BaseExceptionGroup, match="nursery") as raised:
-        work(pool)
+    host = SyncHost(backend="trio").__enter__()
+    entries = host.create().subscribe().__enter__()
+    with pytest.raises(TimeoutError):
+        entries.receive(0)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(host.bridge.wait, wait)
+        assert waiting.wait(PATIENCE_S)
+        with pytest.raises(SystemExit):
+            host.bridge.read(leave)
+    for call, why in ((entries.receive, "loop ended"), (waits.result, "loop ended"), (host.list_sessions, "is closed")):
+        with pytest.raises(HostClosed, match=why):
+            call()
+    with pytest.raises(BaseExceptionGroup, match="nursery") as raised:
+        host.__exit__()
     assert raised.group_contains(SystemExit)
 
 
@@ -566,15 +561,16 @@ def _answered(found: object) -> object:
 
 
 def _calls(name: str, method: Callable[..., object]) -> Iterator[dict[str, Any]]:
-    """Arguments to call a method with: those that it needs, and all that it takes, each by its name."""
+    """Arguments to call a method with: those that it needs, these and those that have names only, and all."""
     if name == "subscribe":
         yield from SUBSCRIBING
         return
     parameters = list(inspect.signature(method).parameters.values())[1:]
-    yield {
-        each.name: f"<{each.name}>" for each in parameters if each.default is each.empty and each.kind is not VARIOUS
-    }
-    yield {"more" if each.kind is VARIOUS else each.name: f"<{each.name}>" for each in parameters}
+    takes = {"more" if each.kind is VARIOUS else each.name: each for each in parameters}
+    needed = [name for name, each in takes.items() if each.default is each.empty and name != "more"]
+    by_name = [name for name, each in takes.items() if each.kind is each.KEYWORD_ONLY]
+    for names in needed, [*needed, *by_name], takes:
+        yield {name: f"<{name}>" for name in names}
 
 
 @pytest.mark.parametrize(("original", "twin"), TWINS)
@@ -605,6 +601,9 @@ def test_each_method_passes_its_arguments_on_and_the_answer_back(original: type,
             assert kinds == ["Entry", "Entry", "Transient", "Event", "Event", ""]
             with pytest.raises(InvalidInput):
                 facade.subscribe("tree", after=3)
+            with facade:
+                pass
+            assert recording.asked.pop()[0] == "close"
 
 
 def test_a_session_of_another_host_is_copied_with_what_was_asked_for(tmp_path: Path) -> None:
@@ -618,7 +617,6 @@ def test_a_session_of_another_host_is_copied_with_what_was_asked_for(tmp_path: P
         assert other.put(session, replace=True).message_count == 1
         with pytest.raises(InvalidInput, match="not a session"):
             other.put("one")  # type: ignore[arg-type]
-        assert {row.id for row in other.list_sessions()} == {"one", "two"}
 
 
 def test_both_hosts_take_the_same_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
