@@ -13,12 +13,13 @@ number of hours get the hour that their day begins in.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..events.dialects.base import in_utc
 from ..events.entries import Entry, Header, MessageEntry, OpaqueEntry, Usage, UsageEntry, payload_of
 from .base import OWN
 
@@ -151,7 +152,7 @@ class UsageByHourProjection:
         totals, added = self._totals.apply(value.totals, entry)
         if added is None:
             return (value if totals is value.totals else replace(value, totals=totals)), None
-        hour = entry.timestamp.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        hour = in_utc(entry.timestamp).replace(minute=0, second=0, microsecond=0)
         hours = list(value.hours)
         place = _place_of(hours, hour, added.provider, added.model)
         if place is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from html import escape
 
 import msgspec
@@ -18,6 +18,7 @@ from markdown_it.token import Token
 from msgspec import Raw
 
 from ...events.content import ImageSource
+from ...events.dialects.base import in_utc
 from ...events.entries import (
     Compaction,
     Description,
@@ -55,7 +56,7 @@ def is_plain(text: str) -> bool:
 
 def moment(time: datetime) -> str:
     """Return a time in readable form, to the second, in UTC."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{in_utc(time):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def json_text(raw: Raw) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from ...events.content import (
     ToolUsePart,
     text,
 )
+from ...events.dialects.base import in_utc
 from ...events.entries import EPOCH, Message
 from ...events.findings import NotHeld
 from ...events.providers.common import OPENING, sendable, with_true_type
@@ -80,7 +81,7 @@ class _Talking:
             yield self._next(role, content, time, shown)
 
     def _next(self, role: Role, content: tuple[Content, ...], time: datetime, message: Message) -> Said:
-        time = time.astimezone(UTC)
+        time = in_utc(time)
         time = time.replace(microsecond=time.microsecond // 1000 * 1000)
         self._time = max(time, self._time + _STEP)
         return Said(self._entry_id, self._time, role, content, message.model, message.provider)
