@@ -20,7 +20,6 @@ from ..events.errors import (
     LogReplaced,
     NotFound,
     ReadOnly,
-    SessionLocked,
     SessionNotFound,
     TooMany,
     TreeringError,
@@ -31,7 +30,7 @@ from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
 from ..events.stores.finding import RowQuery
 from ..projections.base import Projection
-from ..projections.summary import CORRUPTED, SessionSummary
+from ..projections.summary import SessionSummary
 from ..projections.usage import UsageProjection
 from .conversations import Conversations
 from .http.blocks import Encoded
@@ -177,11 +176,6 @@ class Service:
 
     async def reading_row(self, row: SessionSummary) -> Session:
         """Return a handle of the session of a row, to read from."""
-        if not row.archived and row.status != CORRUPTED:
-            try:
-                return self._remember(row, await self.host.load(row))
-            except (SessionLocked, ReadOnly):
-                pass
         session = await self.host.load(row, read_only=True)
         await session.refresh()
         return session
