@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from treering import Session, SessionHost, image, text, thinking, tool_result, tool_use
-from treering.events.entries import EPOCH
+from treering import Session, image, text, thinking, tool_result, tool_use
 from treering.projections.documents.markdown import code_span, fenced, passage, plain
-from treering.projections.usage import UsageByHourProjection
 
 
 def headings(document: str) -> list[str]:
@@ -59,18 +55,6 @@ async def test_another_path_can_be_exported(full_session: Session) -> None:
     document = (await full_session.export("markdown", leaf_id=abandoned)).decode()
     assert "Felling it?" in document
     assert "And the pine?" not in document
-
-
-async def test_a_time_whose_year_utc_does_not_have_is_the_epoch(tmp_path: Path) -> None:
-    header = '{"type":"session","id":"s","version":1,"timestamp":"2026-01-01T10:00:00Z"}\n'
-    answer = '"message":{"role":"assistant","content":"Hi","usage":{"input_tokens":1}}'
-    line = f'{{"type":"message","id":"a","parent_id":null,"timestamp":"9999-12-31T23:59:59-14:00",{answer}}}\n'
-    (tmp_path / "s.jsonl").write_text(header + line)
-    async with SessionHost(tmp_path) as host:
-        session = await host.load("s")
-        assert b"- Last entry: 1970-01-01 00:00:00 UTC" in await session.export("markdown")
-        assert (await session.view(UsageByHourProjection())).hours[0].hour == EPOCH
-        assert (await session.hand_over("codex", dry_run=True)).left_out == ()
 
 
 HOSTILE = [

@@ -94,6 +94,9 @@ async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path
         assert await sums("by=day&text=nothing") == await sums("by=day&groups=error") == {}
         # nobody was woken up for it
         assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3
+        far = tmp_path / "root" / "s0.jsonl"
+        far.write_text(far.read_text().replace("2026-03-09T12:00:00Z", "9999-12-31T23:00:00-14:00"))
+        assert await sums("by=day") == {"1970-01-01": 1.5, "2026-03-10": 2.75}
 
 
 async def test_usage_adds_up_whole_sessions_alone_and_tells_how_many_are_not(tmp_path: Path, served: Serve) -> None:

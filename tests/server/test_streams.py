@@ -100,8 +100,7 @@ async def test_a_cursor_outlives_the_server_and_a_replaced_log_resets_its_reader
         other = await host.create("b")
         await other.append_message("user", "another log")
         await host.passivate_idle()
-        replacement = (await anyio.Path(root, "b.jsonl").read_bytes()).replace(b'"id":"b"', b'"id":"a"')
-        await anyio.Path(root, "a.jsonl").write_bytes(replacement)
+        (root / "a.jsonl").write_bytes((root / "b.jsonl").read_bytes().replace(b'"id":"b"', b'"id":"a"'))
         events_after = await client.events("/v1/sessions/a/events?live=false", headers=at_five)
         assert [event.event for event in events_after] == ["reset", "entry"]
         assert events_after[0].data["had"] == event.id

@@ -8,7 +8,7 @@ held. An entry without a time gets the time of the entry before it; the first on
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import blake2b
 from uuid import UUID, uuid5
 
@@ -16,7 +16,6 @@ import msgspec
 from msgspec.structs import replace
 
 from ..events.content import ToolResultPart, ToolUsePart
-from ..events.dialects.base import in_utc
 from ..events.entries import (
     Batch,
     CompactionEntry,
@@ -63,7 +62,7 @@ def is_derived(entry: Entry) -> bool:
 
 
 def _described_id(format: str, session: str, parent_id: str | None, time: datetime, payload: Payload) -> str:
-    encoded = msgspec.json.encode((entry_class(payload).type, payload, in_utc(time), parent_id))
+    encoded = msgspec.json.encode((entry_class(payload).type, payload, time.astimezone(UTC), parent_id))
     return derived_id(format, session, "describes", blake2b(encoded, digest_size=16).hexdigest())
 
 

@@ -169,10 +169,10 @@ class Service:
         if self.programs is not None and principal.prefix is None:
             await self.programs.open(session_id)
         session = self._known(principal, session_id)
-        if session is not None:
-            await session.refresh()
-            return session
-        return await self.reading_row(await self.row(principal, session_id))
+        if session is None:
+            return await self.reading_row(await self.row(principal, session_id))
+        await session.refresh()
+        return session
 
     async def reading_row(self, row: SessionSummary) -> Session:
         """Return a handle of the session of a row, to read from."""

@@ -81,8 +81,7 @@ class _Talking:
             yield self._next(role, content, time, shown)
 
     def _next(self, role: Role, content: tuple[Content, ...], time: datetime, message: Message) -> Said:
-        time = in_utc(time)
-        time = time.replace(microsecond=time.microsecond // 1000 * 1000)
+        time = in_utc(time).replace(microsecond=time.microsecond // 1000 * 1000)
         self._time = max(time, self._time + _STEP)
         return Said(self._entry_id, self._time, role, content, message.model, message.provider)
 
