@@ -52,22 +52,13 @@ def append_command(payloads: tuple[Payload, ...], options: AppendOptions) -> App
     """Return the command to append payloads.
 
     Raises:
-        InvalidInput: An option is not valid; see `check_options`.
-    """
-    check_options(options)
-    return Append(payloads, **options)
-
-
-def check_options(options: AppendOptions) -> None:
-    """Refuse options whose values no log can hold.
-
-    Raises:
         InvalidInput: The command id is empty, or it or the expected leaf is not a string, or not valid UTF-8.
     """
     check_text("the expected leaf", options.get("expected_leaf"))
     check_text("the command id", command_id := options.get("command_id"))
     if command_id == "":  # two requests without an id would be one, and the second would be lost
         raise InvalidInput("the command id is empty: give each request its own id, or leave it out")
+    return Append(payloads, **options)
 
 
 class MoveLeaf(Struct, frozen=True):

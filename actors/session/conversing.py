@@ -20,7 +20,7 @@ from ...projections.cuts import safe_cuts, unsafe_reason
 from ...projections.stats import EventCount
 from ...projections.tokens import ByteEstimator, context_tokens
 from ...projections.usage import UsageProjection, usage_totals
-from ..commands import Append, AppendOptions, check_options
+from ..commands import AppendOptions, append_command
 from ..decide import command_entry_id
 from ..log.open_log import OpenLog
 from .appending import Appending
@@ -74,8 +74,7 @@ class Conversing(Appending):
             UnsafeCut: A tool call waits for its result; nothing was written.
         """
         check_count("keep_last", keep_last)
-        check_options(options)
-        Append((), **options)  # rejects unknown options, even if nothing is to be cut
+        append_command((), options)  # rejects invalid options, even if nothing is to be cut
         infos = () if summary is None else (SessionInfo(summary=summary),)
         has_expectations = not _EXPECTATIONS.isdisjoint(options)
         leaf = head = 0
