@@ -135,7 +135,6 @@ async def test_an_ambiguous_text_is_refused_with_the_candidates(host: SessionHos
         with pytest.raises(AmbiguousSession, match=r"abc-2 \(Fix the bug\), abc-1 \(Hello\)") as raised:
             await host.load("abc")
         assert raised.value.candidates == ("abc-2", "abc-1")
-        await host.delete("abc")  # begins ids, and is none
         with pytest.raises(AmbiguousSession):
             await host.get_session("abc")
         assert len(await host.list_sessions()) == 3

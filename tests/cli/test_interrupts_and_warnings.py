@@ -241,13 +241,11 @@ def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(cli: Cli, move_t
     assert '"2026-01-01T10:00:01Z"' in cli("entries", path, "--json").stdout
 
 
-@pytest.mark.parametrize("time", ["0001-01-01T00:00:00", "9999-12-31T23:59:59"])
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00"])
 @pytest.mark.parametrize("zone", ["XXX+05", "XXX-09"])
-@pytest.mark.parametrize("offset", ["Z", "+14:00", "-14:00"])
 def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(
-    cli: Cli, time: str, offset: str, zone: str, move_to: Callable[[str], None]
+    cli: Cli, at: str, zone: str, move_to: Callable[[str], None]
 ) -> None:
-    at = time + offset
     cli.create("Hello", session_id="near")
     lines = [
         {"type": "session", "id": "far", "version": 1, "timestamp": at},
@@ -257,5 +255,4 @@ def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(
     move_to(zone)
     for command in (("sessions", "--all"), ("search", "Hello"), ("entries", "far")):
         assert any(at[:4].lstrip("0") in line for line in cli.lines(*command))
-    for words in (("export", "far"), ("hand-over", "far", "--to", "codex", "--dry-run")):
-        assert cli(*words).exit_code == 0
+    assert cli("export", "far").exit_code == cli("hand-over", "far", "--to", "codex", "--dry-run").exit_code == 0

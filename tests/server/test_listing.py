@@ -92,8 +92,7 @@ async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path
         assert await sums("by=day&since=2026-03-10T02:00:00Z") == {"2026-03-10": 2.0}
         assert await sums("by=day&until=2026-03-10T02:00:00Z&project=/src/p1") == {"2026-03-10": 0.5}
         assert await sums("by=day&text=nothing") == await sums("by=day&groups=error") == {}
-        # nobody was woken up for it
-        assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3
+        assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3, "nobody was woken up"
         far = tmp_path / "root" / "s0.jsonl"
         far.write_text(far.read_text().replace("2026-03-09T12:00:00Z", "9999-12-31T23:00:00-14:00"))
         assert await sums("by=day") == {"1970-01-01": 1.5, "2026-03-10": 2.75}

@@ -267,13 +267,10 @@ SEARCHES: list[tuple[dict[str, Any], str]] = [
     ({"project": 5}, "5 is not a path"),
     *(({"limit": each}, "limit is .*: give a whole number of 0 or more") for each in ("5", -1, None, 1.5)),
     ({"query": None}, "the query is of type `NoneType`: give a string"),
-    ({"query": 5}, "the query is of type `int`"),
     ({"query": "\udcff"}, "the query is .* not valid text"),
     ({"role": "\udcff"}, r"role is '\\udcff', which is not valid text"),
-    ({"role": 5}, "role is of type `int`: give a string"),
     ({"role": ""}, "role is empty: leave it out"),
     ({"tool": ""}, "tool is empty: leave it out"),
-    ({"tool": "\udcff"}, "tool is .* not valid text"),
     ({"after": "2026-01-01"}, "`after` or `before` is of type `str`: give a datetime"),
     ({"before": date(2026, 1, 1)}, "`after` or `before` is of type `date`"),
 ]
