@@ -6,8 +6,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.catalog.sessions import CountingDisk
 
 from treering import SessionHost
+from treering.events.stores.files import FileStore
 
 from .conftest import Client, Json, Serve
 
@@ -192,11 +194,22 @@ async def test_a_key_is_for_one_copy(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions/a/fork", {}, headers=made, status=409)
 
 
-async def test_what_is_read_stays_free_for_other_hosts(tmp_path: Path, served: Serve) -> None:
-    async with SessionHost(tmp_path) as own, SessionHost(tmp_path) as other, served(own) as client:
+async def test_what_is_read_is_read_once_and_stays_free_for_other_hosts(tmp_path: Path, served: Serve) -> None:
+    store = FileStore(tmp_path, disk=(disk := CountingDisk()))
+    async with SessionHost(store=store) as own, SessionHost(tmp_path) as other, served(own) as client:
         await (await other.create("a")).append_message("user", "Hello")
         await other.passivate_idle()
+        opened = 0
         for path in ("", "/state", "/tree", "/context", "/entries", "/events?live=false"):
             assert (await client.http.get(f"/v1/sessions/a{path}")).status_code == 200
+            opened = opened or len(disk.opened)
+        assert len(disk.opened) == opened  # by the first one alone
         await (await other.load("a")).append_message("user", "Mine still")
         assert len((await client.ask("GET", "/v1/sessions/a/entries"))["items"]) == 2
+        await other.archive("a")
+        assert len((await client.ask("GET", "/v1/sessions/a/entries"))["items"]) == 3
+        await other.delete("a")
+        await client.ask("GET", "/v1/sessions/a/entries", status=404)
+        await (await other.create("a")).append_message("user", "Another one")
+        for path in ("/context", "/entries"):
+            assert "Hello" not in (await client.reply("GET", f"/v1/sessions/a{path}")).text

@@ -49,8 +49,43 @@ if TYPE_CHECKING:
     from .cluster.forwarding import Forwarding
     from .tracing import Tracing
 
-_HANDLES_MAX = 10_000
-"""Handles of sessions that are kept, so that a request need not look its session up again."""
+_WRITERS_MAX = 10_000
+"""Handles of sessions that were written to which are kept, so that a request need not look its session up again."""
+_READERS_MAX = 64
+"""Handles of sessions that were only read which are kept, so that not each request reads a whole log again."""
+
+
+class _Handles:
+    """The handles that requests used last, by the ids of their sessions."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._handles: dict[str, tuple[Session, str | None]] = {}
+
+    def keep(self, row: SessionSummary, session: Session) -> Session:
+        """Keep a handle, and let go of the one that was not used for longest if there are too many."""
+        self._handles[row.id] = session, row.key
+        if len(self._handles) > self._most:
+            del self._handles[next(iter(self._handles))]
+        return session
+
+    def find(self, principal: Principal, session_id: str) -> Session | None:
+        """Return the handle of a session that a principal may see, if there is one."""
+        known = self._handles.pop(session_id, None)
+        if known is None:
+            return None
+        self._handles[session_id] = known
+        if not principal.sees(known[1]):
+            raise not_found(session_id)
+        return known[0]
+
+    def of(self, session_id: str) -> Session | None:
+        """Return the handle of a session, whoever asks."""
+        return self._handles.get(session_id, (None, None))[0]
+
+    def forget(self, session_id: str) -> bool:
+        """Let go of the handle of a session; return whether there was one."""
+        return self._handles.pop(session_id, None) is not None
 
 
 def not_found(session_id: str) -> SessionNotFound:
@@ -131,7 +166,8 @@ class Service:
         self.append_turns = host.core.runtime.append_turns
         self.forwarding: Forwarding | None = None
         self.stopping = anyio.Event()
-        self._handles: dict[str, tuple[Session, str | None]] = {}
+        self._writers = _Handles(_WRITERS_MAX)
+        self._readers = _Handles(_READERS_MAX)
         self._running: dict[str, int] = {}
         self._streaming: dict[str, int] = {}
         self._total = 0  # of both
@@ -168,7 +204,7 @@ class Service:
         """
         if self.programs is not None and principal.prefix is None:
             await self.programs.open(session_id)
-        session = self._known(principal, session_id)
+        session = self._writers.find(principal, session_id) or self._readers.find(principal, session_id)
         if session is None:
             return await self.reading_row(await self.row(principal, session_id))
         await session.refresh()
@@ -176,7 +212,15 @@ class Service:
 
     async def reading_row(self, row: SessionSummary) -> Session:
         """Return a handle of the session of a row, to read from."""
-        session = await self.host.load(row, read_only=True)
+        kept = self._readers.of(row.id)
+        if kept is not None and kept.ref == row.ref:
+            try:
+                await kept.refresh()
+            except (SessionNotFound, LogReplaced):
+                pass  # another log has this name now
+            else:
+                return kept
+        session = self._readers.keep(row, await self.host.load(row, read_only=True))
         await session.refresh()
         return session
 
@@ -188,27 +232,10 @@ class Service:
             ReadOnly: The server is read-only.
         """
         self.check_writable()
-        session = self._known(principal, session_id)
+        session = self._writers.find(principal, session_id)
         if session is None or (self.forwarding is not None and not self.is_live(session.ref)):  # it may live elsewhere
             row = await self.row(principal, session_id)
-            session = self._remember(row, await self.host.load(row))
-        return session
-
-    def _known(self, principal: Principal, session_id: str) -> Session | None:
-        """Return the handle that an earlier request used, so that the session need not be looked up again."""
-        known = self._handles.get(session_id)
-        if known is None:
-            return None
-        self._handles[session_id] = self._handles.pop(session_id)
-        session, key = known
-        if not principal.sees(key):
-            raise not_found(session_id)
-        return session
-
-    def _remember(self, row: SessionSummary, session: Session) -> Session:
-        self._handles[row.id] = session, row.key
-        if len(self._handles) > _HANDLES_MAX:
-            del self._handles[next(iter(self._handles))]
+            session = self._writers.keep(row, await self.host.load(row))
         return session
 
     async def reached(self, session: Session, text: str) -> None:
@@ -259,15 +286,15 @@ class Service:
         return frozenset(actor.log.ref for actor in self.host.core.registry.actors())
 
     def forget(self, session_id: str) -> bool:
-        """Forget the handle of a session that no longer exists as it was; return whether there was one."""
-        return self._handles.pop(session_id, None) is not None
+        """Forget the handles of a session that no longer exists as it was; return whether there was one."""
+        return any([handles.forget(session_id) for handles in (self._writers, self._readers)])
 
     def stale(self, error: LeafMoved, session_id: str) -> LeafMoved:
         """Return a refused expectation with what the state is now, so that its reader need not ask for it."""
-        known = self._handles.get(session_id)
-        if known is None or isinstance(error, Stale):
+        session = self._writers.of(session_id)
+        if session is None or isinstance(error, Stale):
             return error
-        return Stale(error.message, leaf=known[0].leaf_id, cursor=str(known[0].cursor))
+        return Stale(error.message, leaf=session.leaf_id, cursor=str(session.cursor))
 
     def view(self, name: str) -> Followed:
         """Return what to subscribe to for a view.
