@@ -53,7 +53,7 @@ ROOMS = {
 """The folders of tests, by store."""
 
 ABOUT_FILES = re.compile(
-    r"Disk\b|FileStore|Changes\.scan|_bytes\b|_text\(|another_process|chdir|exists\(|file_lines|file_path|glob\(|header\(|index_path|is_dir"
+    r"ActsBeforeCall|Disk\b|FileStore|Changes\.scan|_bytes\b|_text\(|another_process|chdir|exists\(|file_lines|file_path|glob\(|header\(|index_path|is_dir"
     r"|is_file|iterdir|\.jsonl|lines_of|listdir|load_odd|mkdir|open\(|\.path\b|\bread\(|rename|stat\(|subprocess|symlink|unlink"
 )
 

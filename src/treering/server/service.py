@@ -71,13 +71,12 @@ class _Handles:
 
     def find(self, principal: Principal, session_id: str) -> Session | None:
         """Return the handle of a session that a principal may see, if there is one."""
-        known = self._handles.pop(session_id, None)
-        if known is None:
-            return None
-        self._handles[session_id] = known
-        if not principal.sees(known[1]):
-            raise not_found(session_id)
-        return known[0]
+        session, key = self._handles.get(session_id, (None, None))
+        if session is not None:
+            self._handles[session_id] = self._handles.pop(session_id)
+            if not principal.sees(key):
+                raise not_found(session_id)
+        return session
 
     def of(self, session_id: str) -> Session | None:
         """Return the handle of a session, whoever asks."""
@@ -287,7 +286,8 @@ class Service:
 
     def forget(self, session_id: str) -> bool:
         """Forget the handles of a session that no longer exists as it was; return whether there was one."""
-        return any([handles.forget(session_id) for handles in (self._writers, self._readers)])
+        was_written = self._writers.forget(session_id)
+        return self._readers.forget(session_id) or was_written
 
     def stale(self, error: LeafMoved, session_id: str) -> LeafMoved:
         """Return a refused expectation with what the state is now, so that its reader need not ask for it."""

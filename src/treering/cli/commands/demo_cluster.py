@@ -163,10 +163,10 @@ async def _tell(conversation: Conversation, crew: Crew, pause_s: float) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_follow, crew.addresses[0], seen)
         _title("2. A conversation, each message sent to another host, carried out by the one that owns it")
-        owner = await conversation.owner()
         for _ in range(_BEFORE):
             await conversation.say()
             await anyio.sleep(pause_s)
+        owner = await conversation.owner()
         _title("3. That host is killed in the middle of it")
         await to_thread.run_sync(crew.kill, owner)
         _say(f"{_port(owner)} is gone; the others may take its sessions when its lease of {LEASE_S:g} s has ended")
