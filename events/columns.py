@@ -14,22 +14,10 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from .entries import (
-    ENTRY_TYPES,
-    EPOCH,
-    Entry,
-    Header,
-    SessionInfo,
-    Usage,
-)
+from .entries import ENTRY_TYPES, EPOCH, Entry, Header, SessionInfo, Usage
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
-from .kinds import (
-    MESSAGE_KINDS,
-    TYPE_NAMES,
-    Kind,
-    UnknownTypes,
-)
+from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, UnknownTypes
 
 ROOT = 0
 """The parent of an entry that has none."""

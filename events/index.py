@@ -34,13 +34,7 @@ from .entries import (
     asked_text,
     names_model,
 )
-from .kinds import (
-    KIND_OF_ROLE,
-    Kind,
-    kind_of,
-    kinds_marking,
-    kinds_of_messages,
-)
+from .kinds import KIND_OF_ROLE, Kind, kind_of, kinds_marking, kinds_of_messages
 from .texts import preview
 
 _MARKING = frozenset({Kind.ASSISTANT, *(kind for column in get_args(Column) for kind in kinds_marking(column))})

@@ -122,12 +122,7 @@ _DEFAULTS: dict[ErrorClass, dict[str, Any]] = {
     errors.TooMany: {"retry_after_s": 1},
     **{
         each: {"status": None}
-        for each in (
-            errors.ModelError,
-            errors.RequestRefused,
-            errors.ModelUnavailable,
-            errors.AnswerCutOff,
-        )
+        for each in (errors.ModelError, errors.RequestRefused, errors.ModelUnavailable, errors.AnswerCutOff)
     },
 }
 """The attributes of the classes that have any, with what they are where a problem does not say."""

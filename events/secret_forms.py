@@ -89,11 +89,7 @@ _ROWS = (
     ),
     _row("anthropic_key", r"sk-ant-[A-Za-z0-9_-]{12,}", "sk-ant-"),
     _row(
-        "stripe_key",
-        r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,}",
-        "k_live_",
-        "k_test_",
-        "whsec_",
+        "stripe_key", r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,}", "k_live_", "k_test_", "whsec_"
     ),
     _row("openai_key", _begin("sk-") + r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,}", "sk-"),
     _row("github_token", r"gh[pousr]_[A-Za-z0-9]{30,}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
@@ -139,21 +135,9 @@ _ROWS = (
         r"(?=[^\s\"']{0,200}[0-9A-Z=]|[a-z]{20})|(?!(?i:aws4-hmac-sha256)\b)(?=[^\s\"']{0,200}[0-9]))(?P<secret>[A-Za-z0-9._~+/:-]{8,}=*)",
         "authorization",
     ),
-    _row(
-        "authorization",
-        r"(?i:bearer)\s+(?=[A-Za-z._~+/-]{0,200}[0-9])(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)",
-        "bearer",
-    ),
-    _row(
-        "cookie",
-        r"(?i:cookie)\\*[\"']?\s*:\s*\\*[\"']?(?P<secret>[^\s\"'\\=;\[]{1,200}=[^\r\n\"'\\]{8,})",
-        "cookie",
-    ),
-    _row(
-        "url_password",
-        r"://[^\s/:@\"'<>]*:(?!\[redacted)(?P<secret>[^\s/@\"'<>]+(?:@[^\s/@\"'<>\\]+)*)@",
-        "://",
-    ),
+    _row("authorization", r"(?i:bearer)\s+(?=[A-Za-z._~+/-]{0,200}[0-9])(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)", "bearer"),
+    _row("cookie", r"(?i:cookie)\\*[\"']?\s*:\s*\\*[\"']?(?P<secret>[^\s\"'\\=;\[]{1,200}=[^\r\n\"'\\]{8,})", "cookie"),
+    _row("url_password", r"://[^\s/:@\"'<>]*:(?!\[redacted)(?P<secret>[^\s/@\"'<>]+(?:@[^\s/@\"'<>\\]+)*)@", "://"),
     # A password with a slash looks like a port and a path, and does not occur in web addresses.
     _row(
         "url_password",
@@ -163,9 +147,7 @@ _ROWS = (
         "://",
     ),
     _row(
-        "url_password",
-        r"(?i:curl)\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<secret>[^\s\"'\[]+)",
-        "curl",
+        "url_password", r"(?i:curl)\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<secret>[^\s\"'\[]+)", "curl"
     ),
     # As in an environment: the name marks it as a secret, whatever the value looks like.
     _row(

@@ -24,10 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.columns import MISSING
-from ..events.content import (
-    Content,
-    text,
-)
+from ..events.content import Content, text
 from ..events.entries import (
     CompactionEntry,
     ContextEdit,

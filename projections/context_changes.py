@@ -10,9 +10,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ..events.entries import (
-    Entry,
-)
+from ..events.entries import Entry
 from ..events.index import LogIndex
 from ..events.providers.common import with_sections
 from .context import (
@@ -97,13 +95,7 @@ def apply_change(context: Context, change: ContextChange) -> Context:
     if change.delete or change.insert:
         messages = (*messages[: change.start], *change.insert, *messages[change.start + change.delete :])
     return Context(
-        context.session_id,
-        change.leaf,
-        change.leaf_id,
-        change.model,
-        change.thinking_level,
-        messages,
-        change.warnings,
+        context.session_id, change.leaf, change.leaf_id, change.model, change.thinking_level, messages, change.warnings
     )
 
 

@@ -10,21 +10,8 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from ..events.content import (
-    Content,
-    ImagePart,
-    TextPart,
-    ToolResult,
-    ToolResultPart,
-    ToolUsePart,
-)
-from ..events.entries import (
-    ContextEdit,
-    ContextEditEntry,
-    CustomMessageEntry,
-    Entry,
-    MessageEntry,
-)
+from ..events.content import Content, ImagePart, TextPart, ToolResult, ToolResultPart, ToolUsePart
+from ..events.entries import ContextEdit, ContextEditEntry, CustomMessageEntry, Entry, MessageEntry
 from ..events.index import LogIndex
 
 LEFT_OUT = "[result left out]"

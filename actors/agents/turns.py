@@ -316,11 +316,7 @@ class TurnRun:
         except InvalidInput as error:  # such as an image URL, which not every dialect can express
             call = finished.call
             logger().warning(
-                "tool_failed",
-                session_id=self._storage.session_id,
-                call_id=call.id,
-                tool=call.name,
-                **failure_of(error),
+                "tool_failed", session_id=self._storage.session_id, call_id=call.id, tool=call.name, **failure_of(error)
             )
             await self._append_result(replace(finished, output=ToolOutput.failed(str(error))), message_id)
 

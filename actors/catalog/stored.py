@@ -185,9 +185,7 @@ class StoredListing(ListingCore):
         await self._note_accesses(self._accessed if refs is None else self._accessed.keys() & set(refs))
 
     async def _outdated(self, refs: Collection[Ref] | None, after: Ref) -> list[Outdated]:
-        return await self._runtime.blocking(
-            lambda: self._finds.outdated(refs, after=after, limit=LOGS_AT_ONCE),
-        )
+        return await self._runtime.blocking(lambda: self._finds.outdated(refs, after=after, limit=LOGS_AT_ONCE))
 
     def _is_made(self, outdated: Outdated) -> bool:
         """Tell whether the row was made already, but not kept."""

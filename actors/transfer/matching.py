@@ -174,12 +174,7 @@ class Matching:
     """
 
     def __init__(
-        self,
-        log_messages: LogMessages,
-        has: Callable[[str], bool],
-        is_implied: IsEntry,
-        leaf: int,
-        leaf_id: str | None,
+        self, log_messages: LogMessages, has: Callable[[str], bool], is_implied: IsEntry, leaf: int, leaf_id: str | None
     ) -> None:
         self.leaf_id = leaf_id
         self.shared = 0

@@ -21,16 +21,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ..content import NonEmpty
-from ..entries import (
-    Header,
-    ModelChangeEntry,
-    Payload,
-    SessionInfo,
-    SessionInfoEntry,
-    Usage,
-    UsageEntry,
-    UsageRecord,
-)
+from ..entries import Header, ModelChangeEntry, Payload, SessionInfo, SessionInfoEntry, Usage, UsageEntry, UsageRecord
 from ..errors import DialectCannot, Where
 from .base import as_string, attempt, object_of, well_formed
 from .header import TitleSlot, read_slot, write_slot

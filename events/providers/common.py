@@ -127,10 +127,7 @@ OPENING = "(The conversation begins with an answer.)"
 
 _BLOB_PREFIX = "blob:sha256:"  # oh-my-pi's reference to a separate file that holds an image
 
-_BRANCH = (
-    "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n",
-    "</summary>",
-)
+_BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
 _COMPACTION = (
     "The conversation history before this point was compacted into the following summary:\n\n<summary>\n",
     "\n</summary>",

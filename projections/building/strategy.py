@@ -107,15 +107,7 @@ class ContextSource(Struct, frozen=True, dict=True):
         if request is not None and not any(is_request(each.message) for each in messages):
             place = _opening(messages, ("system", "compactionSummary"))
             messages = (*messages[:place], request, *messages[place:])
-        return cls(
-            messages,
-            context.messages,
-            tuple(entries),
-            project_path,
-            tuple(summaries),
-            counted,
-            unread=unread,
-        )
+        return cls(messages, context.messages, tuple(entries), project_path, tuple(summaries), counted, unread=unread)
 
     @property
     def original_count(self) -> int:

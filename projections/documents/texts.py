@@ -19,14 +19,7 @@ from msgspec import Raw
 
 from ...events.content import ImageSource
 from ...events.dialects.base import in_utc
-from ...events.entries import (
-    Compaction,
-    Description,
-    Entry,
-    Message,
-    OpaqueEntry,
-    payload_of,
-)
+from ...events.entries import Compaction, Description, Entry, Message, OpaqueEntry, payload_of
 from ...events.json_values import JSON, UNDECODABLE, json_value
 from ...events.texts import counted, one_line
 

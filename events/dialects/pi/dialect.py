@@ -17,10 +17,7 @@ from zlib import crc32
 
 from msgspec import Raw
 
-from ...entries import (
-    Entry,
-    Header,
-)
+from ...entries import Entry, Header
 from ...errors import Where
 from ...kinds import RESET_TYPE
 from ..base import RawFields, as_int, as_object, as_string, attempt, encode_json, object_of, well_formed

@@ -145,11 +145,7 @@ class Thread(CustomIndex):
     # -- changing it
 
     async def put(
-        self,
-        namespace: str,
-        checkpoint: Mapping[str, Any],
-        metadata: Mapping[str, Any],
-        parent_id: str | None,
+        self, namespace: str, checkpoint: Mapping[str, Any], metadata: Mapping[str, Any], parent_id: str | None
     ) -> None:
         """Append a checkpoint below its parent, with the messages that it adds before it.
 

@@ -143,11 +143,7 @@ class TreeringSessionStore:
                 raise
 
     async def _append_fresh(
-        self,
-        transcript: Transcript,
-        key: SessionKey,
-        entries: Sequence[SessionStoreEntry],
-        raws: Sequence[Raw],
+        self, transcript: Transcript, key: SessionKey, entries: Sequence[SessionStoreEntry], raws: Sequence[Raw]
     ) -> None:
         fresh: dict[object, tuple[SessionStoreEntry, Raw]] = {}
         for at, (entry, raw) in enumerate(zip(entries, raws, strict=True)):

@@ -7,12 +7,7 @@ from functools import lru_cache
 
 import click
 
-from ..events.entries import (
-    Entry,
-    MessageEntry,
-    OpaqueEntry,
-    payload_of,
-)
+from ..events.entries import Entry, MessageEntry, OpaqueEntry, payload_of
 from .output import clean, short_line
 from .rows import in_zone
 

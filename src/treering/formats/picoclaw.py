@@ -140,10 +140,7 @@ def _read(path: Path) -> ForeignSession:
         lines = counter.values(as_list(meta["messages"]))
     key = as_text(meta.get("key")) or path.stem
     header = Header(
-        id=derived_id(NAME, key),
-        version=NATIVE_VERSION,
-        timestamp=created or updated or modified_at(path),
-        key=key,
+        id=derived_id(NAME, key), version=NATIVE_VERSION, timestamp=created or updated or modified_at(path), key=key
     )
     entries = _entries(header, lines, counter, meta, updated, notes)
     beside = (sidecar,) if path.suffix == ".jsonl" else ()

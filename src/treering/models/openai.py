@@ -342,11 +342,7 @@ class OpenAIAnswer:
         message = from_openai(fields)
         reason = _STOP_REASONS.get(self._finish or "", "tool_use" if calls else "stop")
         return replace(
-            message,
-            provider=provider,
-            model=model_id,
-            usage=self._usage,
-            stop_reason=message.stop_reason or reason,
+            message, provider=provider, model=model_id, usage=self._usage, stop_reason=message.stop_reason or reason
         )
 
 

@@ -55,13 +55,7 @@ def turn_row(turn: int, node: Node, content: JSON, chars_max: int | None) -> dic
     words = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     if chars_max is not None and len(words) > chars_max:
         words = words[:chars_max] + "..."
-    return {
-        "turn": turn,
-        "content": words,
-        "full_content": content,
-        "timestamp": when(node.at),
-        "can_branch": True,
-    }
+    return {"turn": turn, "content": words, "full_content": content, "timestamp": when(node.at), "can_branch": True}
 
 
 def texts_of(content: JSON) -> list[str]:

@@ -101,13 +101,7 @@ def export(
 
 
 async def _export(
-    home: Home,
-    text: str,
-    format_: str,
-    output: str | None,
-    leaf: str | None,
-    redaction: Redaction | None,
-    force: bool,
+    home: Home, text: str, format_: str, output: str | None, leaf: str | None, redaction: Redaction | None, force: bool
 ) -> str | None:
     """Write a session to stdout or to a path, and return the path."""
     async with home.opened() as host:

@@ -17,14 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from ...events.entries import (
-    NATIVE_VERSION,
-    Compaction,
-    Entry,
-    Header,
-    KnownEntry,
-    ModelChange,
-)
+from ...events.entries import NATIVE_VERSION, Compaction, Entry, Header, KnownEntry, ModelChange
 from ...events.errors import ForeignFormatError, UnsupportedVersion, Where
 from ...events.findings import Finding
 from ...events.json_values import JSON

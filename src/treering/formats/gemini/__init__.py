@@ -34,16 +34,7 @@ from ...events.findings import Finding
 from ...events.json_values import JSON
 from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id
-from ..google_messages import (
-    ASIDE,
-    ASSISTANTS,
-    USERS,
-    Call,
-    read_answer,
-    read_responses,
-    read_usage,
-    read_user,
-)
+from ..google_messages import ASIDE, ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
 from ..google_unread import note_unread_of_message
 from ..json_lines import Notes, beginning, carries_text, document, first_object, objects, unheard
 from ..opening import modified_at

@@ -14,15 +14,7 @@ from hashlib import blake2b
 
 from msgspec.structs import replace
 
-from ...events.content import (
-    Content,
-    ImagePart,
-    TextPart,
-    ThinkingPart,
-    ToolResultPart,
-    ToolUsePart,
-    text,
-)
+from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, text
 from ...events.dialects.base import in_utc
 from ...events.entries import EPOCH, Message
 from ...events.findings import NotHeld

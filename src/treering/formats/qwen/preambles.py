@@ -9,8 +9,7 @@ from ..values import Object
 
 _TAGS = ("system-reminder", "qwen:user-prompt-submit-context", "task-notification")
 _PREAMBLES = Preambles(
-    tagged(*_TAGS),
-    rf"{opened(*_TAGS)}|This is the Qwen Code\.\s+We are setting up the context for our chat",
+    tagged(*_TAGS), rf"{opened(*_TAGS)}|This is the Qwen Code\.\s+We are setting up the context for our chat"
 )
 _FILES_BEGIN = "--- Content from referenced files ---"
 _FILES_END = "--- End of content ---"

@@ -15,17 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ...events.content import ToolResultPart, plain_text
-from ...events.entries import (
-    Compaction,
-    Custom,
-    Header,
-    KnownEntry,
-    Message,
-    Payload,
-    SessionInfo,
-    Usage,
-    UsageRecord,
-)
+from ...events.entries import Compaction, Custom, Header, KnownEntry, Message, Payload, SessionInfo, Usage, UsageRecord
 from ...events.json_values import JSON
 from ...events.texts import counted
 from ..chain import Chain
@@ -192,10 +182,7 @@ class Records:
         self._calls = answer.calls
         metadata = self._metadata(raw)
         yield replace(
-            answer.message,
-            provider=None,
-            usage=_usage(raw),
-            raw_metadata=kept_json(metadata) if metadata else None,
+            answer.message, provider=None, usage=_usage(raw), raw_metadata=kept_json(metadata) if metadata else None
         )
 
     def _from_user(self, raw: Object, parts: Object, uuid: str) -> Iterator[Message]:

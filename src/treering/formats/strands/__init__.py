@@ -19,15 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...events.entries import (
-    NATIVE_VERSION,
-    ContextEdit,
-    Custom,
-    Header,
-    KnownEntry,
-    Payload,
-    entry_of,
-)
+from ...events.entries import NATIVE_VERSION, ContextEdit, Custom, Header, KnownEntry, Payload, entry_of
 from ...events.errors import ForeignFormatError, InvalidEntry, Where
 from ...events.findings import Finding
 from ...events.json_values import raw_object
