@@ -137,7 +137,8 @@ class NativeDialect:
             line = encode_json(entry)
             read = entry if is_plain else _decode_known(line)
         except msgspec.ValidationError as error:
-            raise InvalidEntry(f"{error} of a {entry.type} entry") from error
+            advice = ": make it with `message(role, content)`" if isinstance(entry, MessageEntry) else ""
+            raise InvalidEntry(f"{error} of a {entry.type} entry{advice}") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
         if is_plain:

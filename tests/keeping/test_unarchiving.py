@@ -68,7 +68,9 @@ class RestoringDisk(OsDisk):
             return
         self.countdown -= 1
         if self.countdown == 0 and not self.path.exists():
-            self.path.write_bytes(self.content)
+            whole = self.path.with_suffix(".new")  # a thread of the host may look at any moment
+            whole.write_bytes(self.content)
+            whole.rename(self.path)
 
 
 @pytest.fixture
