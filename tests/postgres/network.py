@@ -86,8 +86,10 @@ class _Connection:
         self.number = number
         self.ends: dict[Side, socket.socket] = {"client": client, "server": server}
         self.late: Fault | None = None
+        self.over = False
 
     def cut(self, *sides: Side) -> None:
+        self.over = self.over or not sides
         for side in sides or ("client", "server"):
             with suppress(OSError):  # its other end has closed it
                 self.ends[side].shutdown(socket.SHUT_RDWR)
@@ -242,7 +244,8 @@ class Network:
             for message in messages:
                 with self._lock:
                     self.messages.append(message)
-                    fault = next((each for each in self._faults if each.strikes(message)), None)
+                    # what a cut connection still received must not use up a fault that is for the next one
+                    fault = next((each for each in self._faults if not connection.over and each.strikes(message)), None)
                     if fault is not None:
                         self._faults.remove(fault)
                 self._open.wait(_WAITS_AT_MOST_S)
