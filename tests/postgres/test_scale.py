@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
 import psycopg
 import pytest
 from bench import archive, archive_measuring
@@ -73,7 +74,7 @@ def test_a_run_that_was_stopped_goes_on_and_measures_all(
         run = CliRunner().invoke(scale_command, arguments, catch_exceptions=False)
         assert run.exit_code == 0
     with capfd.disabled():
-        print(run.stdout)  # the table of a run that takes an hour
+        click.echo(run.stdout)  # the table of a run that takes an hour
     measured = read(short_folder / "s")
     assert [each.sessions for each in measured] == sorted({AT_ONCE, *(10**n for n in (3, 4, 5) if 10**n < most), most})
     assert sum(each.made for each in measured) == most
