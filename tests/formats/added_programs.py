@@ -158,6 +158,24 @@ ADDED = {
             "a field of an answer": Odd("answer field aside", "assistant.message", with_aside("data")),
             "a field of a call": Odd("call field aside", "assistant.message", with_aside("data", "toolRequests", 0)),
             "a field of a result": Odd("result field aside", "execution_complete", with_aside("data", "result")),
+            "a field beside a result": Odd(
+                "tool.execution_complete field aside", "execution_complete", with_aside("data")
+            ),
+            "a part of a result that no model sees": Odd(
+                "result field contents",
+                "execution_complete",
+                lambda value: value | {"data": value["data"] | {"result": {"contents": [{"text": NOTED}]}}},
+            ),
+            "thinking that was interrupted": Odd(
+                "thinking without an answer",
+                "session.shutdown",
+                replaced_by(EVENT | {"type": "assistant.reasoning", "data": {"content": NOTED}}),
+            ),
+            "a command of the person that was interrupted": Odd(
+                "command of the user without its result so far",
+                "turn_end",
+                replaced_by(EVENT | {"type": "tool.user_requested", "data": {"toolCallId": "x", "arguments": NOTED}}),
+            ),
         },
     ),
     "kimi": Added(

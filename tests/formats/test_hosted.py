@@ -24,12 +24,7 @@ async def test_a_session_of_picoclaw_is_found_by_its_key(data: Path, host: Sessi
 @pytest.mark.parametrize(
     ("sample", "shown", "title", "total_tokens"),
     [
-        (
-            "gemini",
-            ["List the recipes.", "Let me look.", "", "Bread and cake.", "Read the bread."],
-            None,
-            None,
-        ),
+        ("gemini", ["List the recipes.", "Let me look.", "", "Bread and cake.", "Read the bread."], None, None),
         ("codex", ["Summary: oven.py was restored.", "Restore it from git.", "Thanks."], "Oven test", None),
         ("dive", ["They read bread.md.", "And this?", "A document.", "Done?", "Done."], "Bakery", 15),
     ],

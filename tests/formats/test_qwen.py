@@ -138,10 +138,7 @@ def test_a_line_glued_to_a_torn_one_is_read(tmp_path: Path, read_sessions: ReadS
 
 def test_lines_with_one_id_are_parts_of_one_place(read: Read) -> None:
     session = read(
-        ASKED,
-        SAID,
-        said("assistant", "a1", "u1", {"text": "In the bed?"}),
-        said("user", "u2", "a1", {"text": "Yes."}),
+        ASKED, SAID, said("assistant", "a1", "u1", {"text": "In the bed?"}), said("user", "u2", "a1", {"text": "Yes."})
     )
     assert texts(session) == ["Plant.", "Where?", "In the bed?", "Yes."]
 

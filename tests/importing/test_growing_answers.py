@@ -261,12 +261,7 @@ async def test_the_rest_of_an_answer_on_an_abandoned_branch_stays_on_that_branch
     source = tmp_path / "grown.jsonl"
     more = [{**QUESTION, "id": "u3"}, {**answer("Second."), "id": "m2"}]
     lines = gemini(
-        QUESTION,
-        {**answer("Root."), "id": "m0"},
-        {**THANKS, "id": "u2"},
-        answer("Fir"),
-        {"$rewindTo": "u2"},
-        *more,
+        QUESTION, {**answer("Root."), "id": "m0"}, {**THANKS, "id": "u2"}, answer("Fir"), {"$rewindTo": "u2"}, *more
     )
     async with SessionHost(tmp_path / "sessions") as host:
         report = await grow(host, source, lines)

@@ -130,10 +130,7 @@ async def test_an_import_does_not_move_the_leaf_of_a_session_that_was_continued_
         assert session.leaf_id == own
 
 
-LINES = [
-    *("codex/codex.jsonl", "dive/dive.jsonl", "gemini/gemini.jsonl", "picoclaw/picoclaw.jsonl"),
-    "qwen/qwen.jsonl",
-]
+LINES = [*("codex/codex.jsonl", "dive/dive.jsonl", "gemini/gemini.jsonl", "picoclaw/picoclaw.jsonl"), "qwen/qwen.jsonl"]
 
 
 @pytest.mark.parametrize("name", [*LINES, "claude_code/work.jsonl", "pi_v3.jsonl", "omp_v3.jsonl"])

@@ -57,6 +57,13 @@ _COMPACTION_FIELDS = frozenset(
     }
 )
 _CONVERSATION = "conversation-"
+_FIELDS = {
+    "assistant.reasoning": frozenset({"content", "reasoningId"}),
+    "session.error": frozenset({"errorCode", "errorType", "message", "providerCallId", "stack", "statusCode", "url"}),
+    "system.notification": frozenset({"content", "kind"}),
+    "tool.execution_complete": frozenset({"error", "result", "toolDescription", "toolTelemetry"}),
+}
+"""The fields with words that are read, or only repeat others, of events that are read in one place."""
 
 
 class Events:
@@ -98,6 +105,9 @@ class Events:
             yield self._chain.describe(SessionInfo(name=name))
         for _ in self._usages:
             self._notes.skip("usage of a request without an answer so far")
+        for each in self._requested.values():
+            self._notes.leave_out("command of the user without its result so far", each)
+        self._leave_thought()
         self._notes.close()
 
     def _add(self, payload: Payload, event_id: str, time: datetime | None) -> KnownEntry:
@@ -114,8 +124,10 @@ class Events:
         return entry
 
     def _payloads(self, kind: str, data: Object) -> Iterator[Payload]:
+        self._notes.check_fields(kind, data, _FIELDS.get(kind, data.keys()))
         match kind:
             case "user.message":
+                self._leave_thought()
                 yield read_user(data, self._assets, self._notes)
             case "assistant.message":
                 answer, self._thought = read_answer(data, self._thought, self._notes), ""
@@ -126,7 +138,7 @@ class Events:
                 usage = self._usages.pop(as_text(data.get("apiCallId")), None)
                 yield replace(answer, usage=usage)
             case "assistant.reasoning":
-                self._thought = as_words(data.get("content"))
+                self._thought = "\n\n".join(filter(None, (self._thought, as_words(data.get("content")))))
             case "tool.user_requested":
                 self._requested[as_text(data.get("toolCallId"))] = data
             case "tool.execution_complete":
@@ -155,6 +167,11 @@ class Events:
                 yield Compaction("", None, 0)
             case _:
                 self._skip(kind, data)
+
+    def _leave_thought(self) -> None:
+        if self._thought:
+            self._notes.leave_out("thinking without an answer", self._thought)
+        self._thought = ""
 
     def _skip(self, kind: str, data: Object) -> None:
         if kind == "session.compaction_start":

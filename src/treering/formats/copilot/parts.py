@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Raw
-
 from ...events.content import (
     Content,
     ImagePart,
@@ -107,7 +105,9 @@ def read_answer(data: Object, thought: str, notes: Notes) -> Message | None:
     """
     notes.check_fields("answer", data, _ANSWER_FIELDS)
     parts: list[Content] = []
-    thought, sealed = as_words(data.get("reasoningText")) or thought, as_text(data.get("reasoningOpaque"))
+    own, sealed = as_words(data.get("reasoningText")), as_text(data.get("reasoningOpaque"))
+    notes.check_repeated("thinking before an answer", thought if own else "", own)
+    thought = own or thought
     if thought or sealed:
         parts.append(ThinkingPart(Thinking(thought, sealed or None)))
     if words := as_words(data.get("content")):
@@ -115,17 +115,15 @@ def read_answer(data: Object, thought: str, notes: Notes) -> Message | None:
     for each in as_items(data.get("toolRequests")):
         call = as_object(each)
         if name := as_text(call.get("name")):
-            parts.append(ToolUsePart(ToolUse(as_text(call.get("toolCallId")), name, _arguments(call))))
+            parts.append(
+                ToolUsePart(ToolUse(as_text(call.get("toolCallId")), name, as_arguments(call.get("arguments"))))
+            )
             notes.check_fields("call", call, _CALL_FIELDS)
         else:
             notes.leave_out("call without a name", each)
     if not parts:
         return None
     return Message("assistant", tuple(parts), model=as_text(data.get("model")) or None, provider=PROVIDER)
-
-
-def _arguments(call: Object) -> Raw:
-    return as_arguments(call.get("arguments"))
 
 
 def read_result(data: Object, notes: Notes) -> Message:
@@ -136,6 +134,8 @@ def read_result(data: Object, notes: Notes) -> Message:
     words = as_words(fields.get("content")) if isinstance(result, dict) else as_words(result)
     if message := as_words(error.get("message")):
         words = f"{words}\n{message}" if words else message
+    notes.check_fields("error", error, frozenset({"code", "message", "stack"}))
+    notes.check_repeated("result field contents", fields.get("contents"), words)
     images = [*_images(fields.get("contents")), *_images(fields.get("binaryResultsForLlm"))]
     body: str | list[TextPart | ImagePart] = [text(words), *images] if images else words
     call = as_text(data.get("toolCallId"))
