@@ -125,6 +125,7 @@ class Columns:
         message_counts: The number of messages on all branches, by kind.
         damaged: The number of damaged lines.
         leaf: The seq of the entry below which the next append goes; 0 in an empty session.
+        leaf_id: Its id; None in an empty session.
         tip: The seq of the last entry that was not appended aside: the leaf, unless it was moved since.
         labels: The label of each labelled entry, by the entry's id, in the order in which they were first set.
         info: The merged fields of all session_info entries, the later over the earlier.
@@ -133,6 +134,7 @@ class Columns:
         first_user: The seq of the first user message with a text that a person wrote, or 0; see `asked_text`.
         first_message: How that message begins; see `preview`.
         usage: The usage that the entries of all branches report; see `projections.usage`.
+        withheld: The lines of a batch whose last line has not been folded yet.
     """
 
     __slots__ = (
@@ -140,7 +142,6 @@ class Columns:
         "_batch_usage",
         "_last_id",
         "_missing_parents",
-        "_pending",
         "boundaries",
         "damaged",
         "edits",
@@ -154,6 +155,7 @@ class Columns:
         "last_message_time",
         "last_time",
         "leaf",
+        "leaf_id",
         "levels",
         "message_counts",
         "model_changes_win",
@@ -162,6 +164,7 @@ class Columns:
         "tip",
         "unknown_types",
         "usage",
+        "withheld",
     )
 
     def __init__(self, header: Header, *, model_changes_win: bool = False) -> None:
@@ -182,6 +185,7 @@ class Columns:
         self.last_time = EPOCH
         self.last_message_time = header.timestamp
         self.leaf = 0
+        self.leaf_id: str | None = None
         self.tip = 0
         self.first_user = 0
         self.first_message = ""
@@ -189,7 +193,7 @@ class Columns:
         self._batch: str | None = None  # whose messages reported `_batch_usage`
         self._batch_usage: Usage = Usage()
         self._last_id = ""
-        self._pending: list[Entry] = []
+        self.withheld: list[Entry] = []
         self._missing_parents = MissingParents()
 
     # -- queries
@@ -202,12 +206,7 @@ class Columns:
     @property
     def seen(self) -> int:
         """The seq of the last line that was folded, withheld ones included."""
-        return len(self.kinds) - 1 + len(self._pending)
-
-    @property
-    def withheld(self) -> Sequence[Entry]:
-        """The lines of a batch whose last line has not been folded yet."""
-        return self._pending
+        return len(self.kinds) - 1 + len(self.withheld)
 
     @property
     def message_count(self) -> int:
@@ -353,6 +352,7 @@ class Columns:
         index.message_counts = dict(zip(MESSAGE_KINDS, counts, strict=True))
         index.last_time, index.last_message_time = dump.times
         index.leaf = index.tip = dump.tip
+        index.leaf_id = index.ids[dump.tip] or None
         index.first_user = dump.first_user
         index.first_message = dump.first_message
         index.usage = dump.usage

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from datetime import datetime
 from typing import cast, get_args
 
 from .columns import CYCLE, MISSING, ROOT, Columns, LabelMark
@@ -47,26 +46,10 @@ class LogIndex(Columns):
 
     __slots__ = ()
 
-    def position(self) -> tuple[int, str | None, datetime]:
-        """Return what the next append depends on: the seq of the last line, the leaf's id, and the latest time.
-
-        Withheld lines are included, as in `seen`.
-        """
-        leaf, head, last_time = self.leaf, len(self.kinds) - 1, self.last_time
-        leaf_id = (self._last_id or None) if leaf == head else self.ids[leaf] or None
-        if self._pending:
-            return head + len(self._pending), leaf_id, max(last_time, *(each.timestamp for each in self._pending))
-        return head, leaf_id, last_time
-
-    @property
-    def leaf_id(self) -> str | None:
-        """The id of the leaf, or None in an empty session."""
-        return self.position()[1]
-
     def fold(self, entry: Entry | None) -> None:
         """Fold the next line: its entry, or None if it is damaged."""
         batch = entry.batch if entry is not None else None
-        if batch is None and not self._pending:
+        if batch is None and not self.withheld:
             self._add(entry)
         elif entry is not None and batch is not None and batch.session == self.header.id:
             self._fold_marked(entry, batch.i, batch.n)
@@ -78,7 +61,7 @@ class LogIndex(Columns):
         """Fold the next lines; equivalent to folding each, but runs of consecutive messages are added in one step."""
         at = 0
         while at < len(entries):
-            end = at if self._pending else self._end_of_run(entries, at, marked=False)
+            end = at if self.withheld else self._end_of_run(entries, at, marked=False)
             if end - at >= _RUN_MIN:
                 self._add_run(cast(Sequence[MessageEntry], entries[at:end]))
                 at = end
@@ -93,7 +76,7 @@ class LogIndex(Columns):
         Returns:
             How many of them had been folded already, by a reader.
         """
-        if self._pending or entries[0].seq != len(self.kinds):
+        if self.withheld or entries[0].seq != len(self.kinds):
             folded = max(0, self.seen + 1 - entries[0].seq)
             if folded:
                 self.fold_all(entries[folded:])
@@ -160,7 +143,7 @@ class LogIndex(Columns):
         self.last_time = max(self.last_time, latest)
         self.last_message_time = max(self.last_message_time, latest_spoken)
         self.leaf = self.tip = self.head
-        self._last_id = run[-1].id
+        self.leaf_id = self._last_id = run[-1].id
 
     def _models_of_run(self, run: Sequence[MessageEntry], kinds: Sequence[int], above: int) -> array[int]:
         """Return for each message of a run the seq of the latest entry that names the model there."""
@@ -181,26 +164,26 @@ class LogIndex(Columns):
 
     def move_leaf(self, seq: int) -> None:
         """Make another entry the leaf, or no entry (0)."""
-        self.leaf = seq
+        self.leaf, self.leaf_id = seq, self.ids[seq] or None
 
     def _fold_marked(self, entry: Entry, i: int, n: int) -> None:
         """Withhold one line of an atomic batch; if it is the last, add the whole batch."""
-        before = self._pending[-1].batch if self._pending else None
+        before = self.withheld[-1].batch if self.withheld else None
         follows = before is not None and entry.batch is not None and before.id == entry.batch.id and before.i + 1 == i
         if not follows:
             self._abort()
             if i != 0:
                 self._add(entry, aborted=True)
                 return
-        self._pending.append(entry)
+        self.withheld.append(entry)
         if i + 1 >= n:
-            complete, self._pending = self._pending, []
+            complete, self.withheld = self.withheld, []
             for each in complete:
                 self._add(each)
 
     def _abort(self) -> None:
         """Turn withheld lines into opaque entries, since another line came before their batch was complete."""
-        torn, self._pending = self._pending, []
+        torn, self.withheld = self.withheld, []
         for each in torn:
             self._add(each, aborted=True)
 
@@ -236,6 +219,7 @@ class LogIndex(Columns):
                 self.parents[own_ancestor] = CYCLE
         if not entry.aside and not aborted:
             self.leaf = self.tip = seq
+            self.leaf_id = entry.id
         self._last_id = entry.id
         if entry.timestamp > self.last_time:  # noqa: PLR1730 - max() costs a call on the hot path
             self.last_time = entry.timestamp

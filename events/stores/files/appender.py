@@ -18,7 +18,6 @@ from msgspec import Struct
 from ...disk import Disk
 from ...errors import AppendInDoubt, InvalidInput, LogReplaced
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
-from ..checks import check_lines
 from . import writing
 from .durability.flushing import Syncer, make_durable, not_flushed
 from .durability.group_committer import GroupCommitter
@@ -115,7 +114,7 @@ class Pace(NamedTuple):
 
 
 class Appender:
-    """The append operations of one store.
+    """The append operations of one store, which has checked the lines.
 
     Args:
         syncer: Runs appends in worker threads.
@@ -156,19 +155,12 @@ class Appender:
     def _is_slow_now(self) -> bool:
         return self._slow_until is not None and self._timer() < self._slow_until
 
-    def try_append(self, append: Append) -> Outcome | None:
-        """Append immediately, or return None; see `Store.try_append`."""
-        check_lines(append.lines)
-        if self._group is None:
-            return self._append_inline(append)
-        return self._fenced(append.lease) if self._logs.leased(append.lease) is None else None
-
-    def _append_inline(self, append: Append) -> Outcome | None:
+    def append_inline(self, append: Append) -> Outcome | None:
         """Append on the event loop; return None if the append has to run in a thread."""
         lease = append.lease
         log = self._owned.get(lease.ref)
         if log is None or (log.lease is not lease and self._logs.leased(lease) is None):
-            return self._fenced(lease)
+            return self.fenced(lease)
         if log.busy or not self._inline or log.doubt is not None:
             return None
         if append.expected_head != log.head:
@@ -209,7 +201,7 @@ class Appender:
             if (end := timer()) - start > self._slow_write_s:
                 self._slow_until = end + self._slow_for_s
 
-    def _fenced(self, lease: Lease) -> Fenced:
+    def fenced(self, lease: Lease) -> Fenced:
         """Return the outcome for a lease that has ended."""
         self._logs.check_open()
         log = self._logs.known(lease.ref)
@@ -221,15 +213,13 @@ class Appender:
         This is not a coroutine function: under "group", thousands of appends wait for their rounds at a time, and each
         saves one frame.
         """
-        for append in appends:
-            check_lines(append.lines)
         if self._group is None:
             return self._append_ungrouped(appends)
         method = self._append_one if len(appends) == 1 else self._append_grouped
         return method(self._group, appends)
 
     async def _append_ungrouped(self, appends: Sequence[Append]) -> list[Outcome]:
-        outcomes = [self._append_inline(append) for append in appends]
+        outcomes = [self.append_inline(append) for append in appends]
         return await self._complete(appends, outcomes, yielded=False)
 
     async def _complete(
@@ -256,7 +246,7 @@ class Appender:
             for append, log in found
         ]
         await self._carry_out([job for _, job in jobs if job is not None])
-        return [self._fenced(append.lease) if job is None else job.outcome() for append, job in jobs]
+        return [self.fenced(append.lease) if job is None else job.outcome() for append, job in jobs]
 
     def _barrier(self, log: Log) -> Barrier:
         if self._group is None:
@@ -293,7 +283,7 @@ class Appender:
         if log is None or log.busy or not group.journals.covers(log):
             return await self._append_in_threads(appends)
         before = log.head
-        outcome = self._append_inline(append)
+        outcome = self.append_inline(append)
         if outcome is None:
             return await self._append_in_threads(appends)
         if log.head is before:
@@ -318,7 +308,7 @@ class Appender:
             if log is None or not group.journals.covers(log):
                 continue
             before = log.head
-            outcome = outcomes[number] = self._append_inline(append)
+            outcome = outcomes[number] = self.append_inline(append)
             if outcome is not None and log.head is not before:
                 if (held_back := hold_back(log, append, before, outcome)) is not None:
                     log.busy = True

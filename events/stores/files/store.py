@@ -57,7 +57,7 @@ from ..capabilities import (
     Whole,
     offered,
 )
-from ..checks import check_header, check_kind
+from ..checks import check_header, check_kind, check_lines
 from ..search import KeepsSearch
 from .appender import Appender, Pace
 from .changes import Changes
@@ -273,7 +273,10 @@ class FileStore(Leases):
         Raises:
             InvalidInput: A line is blank or does not end with its only newline, or the first append has no header.
         """
-        return self._appender.try_append(append)
+        check_lines(append.lines)
+        if self._group is None:
+            return self._appender.append_inline(append)
+        return self._appender.fenced(append.lease) if self._logs.leased(append.lease) is None else None
 
     def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
         """Append to logs; see `Store.append`.
@@ -281,6 +284,8 @@ class FileStore(Leases):
         Raises:
             InvalidInput: A line is blank or does not end with its only newline, or the first append has no header.
         """
+        for append in appends:
+            check_lines(append.lines)
         return self._appender.append(appends)
 
     async def resolve(self, lease: Lease) -> Cursor:
