@@ -33,6 +33,7 @@ from ..formats.claude_code.agents import PREFIX, Callers
 from ..formats.claude_code.entries import EntryMaker
 from ..formats.claude_code.reader import Reader
 from ..formats.claude_code.steps import Step
+from ..formats.json_lines import unheard
 from .session_index import SessionIndex
 
 ENTRY = "claude_agent_sdk.entry"
@@ -74,7 +75,7 @@ class Transcript(SessionIndex):
         self.uuids: set[str] = set()
         self.summary: dict[str, Any] | None = None
         self.stored: dict[str, StoredParts] = {}
-        self._maker = EntryMaker(Path(), EPOCH, [])
+        self._maker = EntryMaker(EPOCH, unheard())
         self._kept: list[str] = []  # the entries that hold the lines, in the order in which the reader got them
         self._appended = 0  # how many entries since all were known
         self._title: str | None = None

@@ -38,7 +38,6 @@ from ..events.entries import (
     UsageRecord,
 )
 from ..events.errors import ForeignFormatError, Where
-from ..events.findings import Finding
 from .base import ForeignSession, Format
 from .chain import Chain, derived_id
 from .json_lines import Notes, beginning
@@ -116,9 +115,8 @@ def _read(path: Path) -> Iterator[ForeignSession]:
             timestamp=_time(run.started) or modified_at(path),
             cwd=folder,
         )
-        findings: list[Finding] = []
-        entries = _entries(header, run, Notes(path, findings))
-        yield ForeignSession(header=header, entries=entries, findings=findings)
+        notes = Notes(path)
+        yield ForeignSession(header=header, entries=_entries(header, run, notes), findings=notes.findings)
     if not found:
         raise ForeignFormatError("there is no prompt in this history of aider", where=Where(str(path)))
 

@@ -46,12 +46,15 @@ class Notes:
 
     Args:
         path: The file.
-        findings: The list to which findings are added.
+        findings: The list to which findings are added; by default, a new one.
+
+    Attributes:
+        findings: That list.
     """
 
-    def __init__(self, path: Path, findings: list[Finding]) -> None:
+    def __init__(self, path: Path, findings: list[Finding] | None = None) -> None:
+        self.findings: list[Finding] = [] if findings is None else findings
         self._path = str(path)
-        self._findings = findings
         self._skipped: Counter[str] = Counter()
         self._left_out: dict[str, tuple[Finding, str]] = {}
         self._left_out_counts: Counter[str] = Counter()
@@ -67,7 +70,7 @@ class Notes:
         entry_id: str | None = None,
     ) -> None:
         """Add a finding about one place, or about the file."""
-        self._findings.append(Finding(self._path, line, byte, code, severity, message, entry_id))
+        self.findings.append(Finding(self._path, line, byte, code, severity, message, entry_id))
 
     def at(self, line: Line, code: str, severity: Severity, message: str) -> None:
         """Add a finding about a line."""
@@ -142,7 +145,7 @@ class Notes:
         for kind, count in sorted(self._left_out_counts.items()):
             first, example = self._left_out[kind]
             message = f"{kind}: {counted(count, 'occurrence')} {first.message}, such as {example}"
-            self._findings.append(
+            self.findings.append(
                 LeftOut(
                     first.path,
                     first.line,
@@ -164,7 +167,7 @@ class Notes:
 
 def unheard() -> Notes:
     """Return notes that nobody reads."""
-    return Notes(Path(), [])
+    return Notes(Path())
 
 
 def carries_text(value: JSON) -> bool:
@@ -291,12 +294,12 @@ def document(path: Path) -> JSON:
     return value
 
 
-def document_beside(path: Path, findings: list[Finding], code: str, what: str, without: str) -> Object:
+def document_beside(path: Path, notes: Notes, code: str, what: str, without: str) -> Object:
     """Read a document that tells about a session; without it, the session is read all the same.
 
     Args:
         path: Where the document is.
-        findings: Gets a warning if there is none, or it cannot be read.
+        notes: Gets a warning if there is none, or it cannot be read.
         code: The code of that warning.
         what: What the document is.
         without: What becomes of the session without it.
@@ -307,7 +310,7 @@ def document_beside(path: Path, findings: list[Finding], code: str, what: str, w
         reason = f"the {what} is missing"
     except ForeignFormatError as error:
         reason = error.message
-    findings.append(Finding(str(path), None, None, code, "warning", f"{reason}: {without}"))
+    Notes(path, notes.findings).add(code, "warning", f"{reason}: {without}")
     return {}
 
 

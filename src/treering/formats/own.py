@@ -29,10 +29,10 @@ from ..events.dialects.detect import HEADER_MAX, detect, header_size
 from ..events.dialects.native import NativeDialect, is_object
 from ..events.entries import Entry, Header, OpaqueEntry
 from ..events.errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
-from ..events.findings import Finding
 from ..events.json_values import UNDECODABLE
 from .base import Format, KeptSession
 from .dialect_conversion import kept, own_line
+from .json_lines import Notes
 from .opening import opened
 
 _CHUNK = 64 * 1024
@@ -80,14 +80,14 @@ class _DialectFormat(Format):
             raise ForeignFormatError(
                 f"this is a {detected.dialect.name} session, not a {self.name} session", where=Where(str(path))
             )
-        findings: list[Finding] = []
+        notes = Notes(path)
         header_block = block[: detected.size]
         yield KeptSession(
             header=detected.header,
             dialect=detected.dialect,
             block=header_block if header_block.endswith(b"\n") else header_block + b"\n",
-            lines=_lines(path, detected.size, header_block.count(b"\n"), findings),
-            findings=findings,
+            lines=_lines(path, detected.size, header_block.count(b"\n"), notes),
+            findings=notes.findings,
         )
 
 
@@ -129,7 +129,7 @@ def _header_block(path: Path) -> bytes:
     return data if size is None else data[:size]
 
 
-def _lines(path: Path, start: int, line_number: int, findings: list[Finding]) -> Iterator[bytes]:
+def _lines(path: Path, start: int, line_number: int, notes: Notes) -> Iterator[bytes]:
     with opened(path) as file:
         file.read(start)
         offset = start
@@ -142,7 +142,7 @@ def _lines(path: Path, start: int, line_number: int, findings: list[Finding]) ->
                 yield line + b"\n"
             elif not line.isspace():
                 message = "the last line is incomplete, so it is left out"
-                findings.append(Finding(str(path), line_number, offset, "truncated", "warning", message))
+                notes.add("truncated", "warning", message, line=line_number, byte=offset)
             offset += len(line)
 
 
@@ -211,13 +211,13 @@ class TreeringJsonFormat(Format):
             header = _native.decode_header(header_line, where)
         except NotASession as error:
             raise ForeignFormatError(f"the document's header is invalid: {error.message}", where=where) from error
-        findings: list[Finding] = []
+        notes = Notes(path)
         yield KeptSession(
             header=header,
             dialect=NativeDialect(),
             block=_one_line(header_line),
-            lines=_document_lines(document.entries, path, findings),
-            findings=findings,
+            lines=_document_lines(document.entries, notes),
+            findings=notes.findings,
             leaf_id=document.leaf_id,
         )
 
@@ -246,12 +246,12 @@ def _document(data: bytes, where: Where) -> _Document:
     return document
 
 
-def _document_lines(entries: list[Raw], path: Path, findings: list[Finding]) -> Iterator[bytes]:
+def _document_lines(entries: list[Raw], notes: Notes) -> Iterator[bytes]:
     for number, entry in enumerate(entries, 1):
         line = _one_line(bytes(entry))
         if _native.decode(line[:-1], number) is None:
             message = f"entry {number} of the document is not a JSON object, so it is left out"
-            findings.append(Finding(str(path), None, None, "not_an_entry", "warning", message))
+            notes.add("not_an_entry", "warning", message)
         else:
             yield line
 

@@ -36,7 +36,6 @@ from ..events.entries import (
     SessionInfoEntry,
 )
 from ..events.errors import ForeignFormatError, Where
-from ..events.findings import Finding
 from ..events.json_values import JSON
 from ..events.providers.common import url_of
 from .base import ForeignSession, Format
@@ -119,12 +118,11 @@ def _read(path: Path) -> ForeignSession:
         path = path.with_name(path.name.removesuffix(META_SUFFIX) + ".jsonl")
         if not path.is_file():
             raise ForeignFormatError("the messages file of this sidecar is missing", where=Where(str(path)))
-    findings: list[Finding] = []
-    notes, counter = Notes(path, findings), _MessageCounter()
+    notes, counter = Notes(path), _MessageCounter()
     sidecar = path.with_name(path.stem + META_SUFFIX)
     if path.suffix == ".jsonl":
         without = "the key is taken from the file's name, and all messages count"
-        meta = document_beside(sidecar, findings, "sidecar", "sidecar", without)
+        meta = document_beside(sidecar, notes, "sidecar", "sidecar", without)
         created, updated = as_time(meta.get("created_at")), as_time(meta.get("updated_at"))
         first = next((line for line in objects(path, unheard(), _START) if read_message(line.value, unheard())), None)
         if first is None:
@@ -144,7 +142,7 @@ def _read(path: Path) -> ForeignSession:
     )
     entries = _entries(header, lines, counter, meta, updated, notes)
     beside = (sidecar,) if path.suffix == ".jsonl" else ()
-    return ForeignSession(header=header, entries=entries, findings=findings, restate=restated, beside=beside)
+    return ForeignSession(header=header, entries=entries, findings=notes.findings, restate=restated, beside=beside)
 
 
 class _MessageCounter:

@@ -20,7 +20,6 @@ from datetime import datetime, timedelta
 
 from ...events.entries import EPOCH, NATIVE_VERSION, Custom, Header, KnownEntry, SessionInfo, entry_of
 from ...events.errors import ForeignFormatError, InvalidEntry, UnsupportedVersion, Where
-from ...events.findings import Finding
 from ...events.json_values import JSON, raw_object
 from ..base import ForeignSession
 from ..chain import derived_id
@@ -90,11 +89,11 @@ def _check_version(database: Database) -> None:
 
 def _scope(database: Database, row: Row, prefix: str) -> ForeignSession:
     name = Name(str(row["app_name"]), str(row.get("user_id", "")), "")
-    scope, findings = name.scope(prefix), list[Finding]()
+    scope = name.scope(prefix)
     return ForeignSession(
         header=Header(id=scope.key, version=NATIVE_VERSION, timestamp=_time(row["update_time"]), key=scope.key),
         entries=_changes(database, row, scope, name),
-        findings=findings,
+        findings=[],
     )
 
 
@@ -121,11 +120,11 @@ def _changes(database: Database, row: Row, scope: Scope, name: Name) -> Iterator
 
 def _session(database: Database, row: Row) -> ForeignSession:
     name = Name(str(row["app_name"]), str(row["user_id"]), str(row["id"]))
-    findings: list[Finding] = []
+    notes = Notes(database.path)
     return ForeignSession(
         header=Header(id=name.key, version=NATIVE_VERSION, timestamp=_time(row["create_time"]), key=name.key),
-        entries=_Reading(database, row, name, Notes(database.path, findings)).entries(),
-        findings=findings,
+        entries=_Reading(database, row, name, notes).entries(),
+        findings=notes.findings,
     )
 
 

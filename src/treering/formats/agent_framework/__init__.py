@@ -16,7 +16,6 @@ from pathlib import Path
 
 from ...events.entries import NATIVE_VERSION, Header, KnownEntry
 from ...events.errors import InvalidEntry
-from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id, is_derived
 from ..json_lines import Line, Notes, beginning, first_object, objects
@@ -46,8 +45,7 @@ class AgentFrameworkFormat(Format):
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read the conversation of a file; see `Format.read`."""
-        findings: list[Finding] = []
-        notes, key, started = Notes(path, findings), _session_of(path), modified_at(path)
+        notes, key, started = Notes(path), _session_of(path), modified_at(path)
         if key is None:
             message = "the name of this conversation is too long to stand in the file's: it is imported without a key"
             notes.add("unnamed", "warning", message)
@@ -55,7 +53,7 @@ class AgentFrameworkFormat(Format):
         yield ForeignSession(
             header=header,
             entries=_entries(path, Chain(NAME, header.id, started), notes),
-            findings=findings,
+            findings=notes.findings,
             is_of_source=is_derived,
         )
 

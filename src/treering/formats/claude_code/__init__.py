@@ -23,10 +23,10 @@ from msgspec.structs import replace
 
 from ...events.entries import EPOCH, NATIVE_VERSION, Header
 from ...events.errors import ForeignFormatError
-from ...events.findings import Finding
 from ...events.texts import counted
 from ..base import ForeignSession, Format
 from ..glances import Excerpt
+from ..json_lines import Notes
 from ..opening import unreadable
 from .agents import PREFIX, AgentFiles, Callers, meta_of
 from .entries import Entries, time_of
@@ -92,31 +92,36 @@ class _Transcript:
             try:
                 self._agents.append(_read(agent_path))
             except (ForeignFormatError, OSError) as error:
-                self._scan.findings.append(unreadable(error, agent_path))
+                self._scan.notes.findings.append(unreadable(error, agent_path))
 
     def sessions(self) -> Iterator[ForeignSession]:
         """Yield the sessions of the file, those of sub-agents last."""
-        findings = self._scan.findings
+        notes = self._scan.notes  # those on a file are of its first session
         for conversation in self._own:
-            header = Header(
-                id=conversation.session,
-                version=NATIVE_VERSION,
-                timestamp=EPOCH,
-                parent_session=_forked_from(conversation),
-            )
-            yield self._session(self._reader, conversation, header, findings)
-            findings = []
+            origin = _forked_from(conversation)
+            header = Header(id=conversation.session, version=NATIVE_VERSION, timestamp=EPOCH, parent_session=origin)
+            yield self._session(self._reader, conversation, header, notes)
+            notes = Notes(self._scan.path)
         for reader in [self._reader, *self._agents]:
-            findings = findings if reader is self._reader else reader.scan.findings
+            notes = notes if reader is self._reader else reader.scan.notes
             for conversation in reader.tree.conversations:
                 if conversation.agent:
-                    yield self._session(reader, conversation, self._agent_header(reader.scan, conversation), findings)
-                    findings = []
+                    yield self._session(reader, conversation, self._agent_header(reader.scan, conversation), notes)
+                    notes = Notes(reader.scan.path)
 
-    def _session(
-        self, reader: Reader, conversation: Conversation, header: Header, findings: list[Finding]
-    ) -> ForeignSession:
-        return replace(_session(reader, conversation, header, findings), beside=tuple(self._agent_files))
+    def _session(self, reader: Reader, conversation: Conversation, header: Header, notes: Notes) -> ForeignSession:
+        """Make a session from a conversation; `header` has its id, title and parent."""
+        steps = list(conversation.in_order())
+        times = (time_of(step.boundary or step.nodes[0]) for step in steps)
+        started = time_of(conversation.first) or next((time for time in times if time is not None), EPOCH)
+        title = header.title or reader.tree.automatic_title(conversation)
+        titles = [] if conversation.agent else reader.scan.titles_of(conversation.session)
+        return ForeignSession(
+            header=replace(header, timestamp=started, cwd=conversation.first.cwd, title=title),
+            entries=iter(Entries(reader.scan, conversation, header.id, started, titles, notes)),
+            findings=notes.findings,
+            beside=tuple(self._agent_files),
+        )
 
     def _agent_header(self, scan: Scan, conversation: Conversation) -> Header:
         """Return the header of a sub-agent's session, with its parent.
@@ -145,21 +150,6 @@ class _Transcript:
         )
 
 
-def _session(reader: Reader, conversation: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
-    """Make a session from a conversation; `header` has its id, title and parent."""
-    steps = list(conversation.in_order())
-    times = (time_of(step.boundary or step.nodes[0]) for step in steps)
-    started = time_of(conversation.first) or next((time for time in times if time is not None), EPOCH)
-    title = header.title or reader.tree.automatic_title(conversation)
-    header = replace(header, timestamp=started, cwd=conversation.first.cwd, title=title)
-    titles = [] if conversation.agent else reader.scan.titles_of(conversation.session)
-    return ForeignSession(
-        header=header,
-        entries=iter(Entries(reader.scan, conversation, header.id, started, titles, findings)),
-        findings=findings,
-    )
-
-
 def _forked_from(conversation: Conversation) -> str | None:
     """Return the session from which this one was forked, as the lines that were copied from it say."""
     origins = (node.forked_from for step in conversation.in_order() for node in step.nodes)
@@ -183,7 +173,7 @@ def _read(path: Path) -> Reader:
     ):
         if nodes:
             message = f"{counted(len(nodes), 'line')} {what}"
-            scan.findings.append(Finding(str(path), nodes[0].number, nodes[0].byte, code, "warning", message))
+            scan.notes.add(code, "warning", message, line=nodes[0].number, byte=nodes[0].byte)
     return reader
 
 

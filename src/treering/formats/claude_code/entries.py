@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -21,7 +20,6 @@ from ...events.entries import (
     SessionInfoEntry,
 )
 from ...events.errors import ForeignFormatError, Where
-from ...events.findings import Finding
 from ...events.json_values import JSON, raw_json
 from ...events.texts import counted
 from ..chain import derived_id
@@ -60,24 +58,18 @@ class Entries:
         session: The id of its session.
         started: When it began.
         titles: The titles that the user gave it, in order.
-        findings: The list that gets a finding for everything left out.
+        notes: Collects what is left out.
     """
 
     def __init__(
-        self,
-        scan: Scan,
-        conversation: Conversation,
-        session: str,
-        started: datetime,
-        titles: list[str],
-        findings: list[Finding],
+        self, scan: Scan, conversation: Conversation, session: str, started: datetime, titles: list[str], notes: Notes
     ) -> None:
         self._path = scan.path
         self._conversation = conversation
         self._session = session
         self._titles = titles
-        self._findings = findings
-        self._maker = EntryMaker(scan.path, started, findings)
+        self._notes = notes
+        self._maker = EntryMaker(started, notes)
         self._offset = 0
 
     def __iter__(self) -> Iterator[KnownEntry]:
@@ -88,7 +80,7 @@ class Entries:
                 f"{counted(len(early), 'message')} sent along with calls whose results are not in the file so far: "
                 "left out until they are; import the file again then"
             )
-            self._findings.append(Finding(str(self._path), None, None, "skipped", "note", message))
+            self._notes.add("skipped", "note", message)
         with self._path.open("rb", buffering=BUFFER) as file:
             for step in self._conversation.in_order():
                 if step in early:
@@ -124,20 +116,17 @@ class EntryMaker:
     """What makes an entry of each step of a conversation.
 
     Args:
-        path: The file, which findings name.
         started: When the conversation began.
-        findings: The list that gets a finding for everything left out.
+        notes: Collects what is left out.
 
     Attributes:
         time: When the last entry was written.
     """
 
-    def __init__(self, path: Path, started: datetime, findings: list[Finding]) -> None:
-        self._path = path
+    def __init__(self, started: datetime, notes: Notes) -> None:
         self.time = started
-        self._findings = findings
-        self._notes = Notes(path, findings)
-        self._reading = Reading(self._notes)
+        self._notes = notes
+        self._reading = Reading(notes)
         self._place: tuple[str | None, str | None, str | None] = (None, None, None)
 
     def entry(self, step: Step, lines: Iterable[bytes]) -> KnownEntry:
@@ -167,8 +156,7 @@ class EntryMaker:
                 for name, value in unread_in(data):
                     self._notes.check_fields("odd", {name: value}, frozenset(), line=node.number, byte=node.byte)
             if not is_exact and step.kind != "words" and (problem := replaced_in(data)):
-                finding = Finding(str(self._path), node.number, node.byte, "replaced", "warning", f"the line {problem}")
-                self._findings.append(finding)
+                self._notes.add("replaced", "warning", f"the line {problem}", line=node.number, byte=node.byte)
         return lines
 
     def _entry(self, step: Step, parent: str | None, lines: list[Line]) -> KnownEntry:

@@ -16,7 +16,6 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from ...events.errors import ForeignFormatError, Where
-from ...events.findings import Finding
 from ...events.texts import counted
 from ..chain import derived_id
 from ..json_lines import Notes
@@ -165,7 +164,7 @@ class Scan:
         automatic: The titles that Claude Code made, by session or by the id of a line in the session.
         agents: The calls that started sub-agents, by sub-agent, as far as results and progress reports name them.
         prompts: The prompts that calls give to sub-agents, by call.
-        findings: What was damaged or left out.
+        notes: What was damaged or left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -178,10 +177,9 @@ class Scan:
         self.automatic: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.prompts: dict[str, str] = {}
-        self.findings: list[Finding] = []
         self._titles: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
-        self._notes = Notes(path, self.findings)
+        self.notes = Notes(path)
         self._by_uuid: dict[str, Node] = {}
         self._number = self._byte = 0
         self._names_session = False
@@ -208,8 +206,8 @@ class Scan:
             raise ForeignFormatError("the file contains no messages of Claude Code", where=Where(str(self.path)))
         for kind, count in sorted(self._left_out.items()):
             message = f"{counted(count, 'line')} of kind {kind} left out: not part of the conversation"
-            self.findings.append(Finding(str(self.path), None, None, "skipped", "note", message))
-        self._notes.close()
+            self.notes.add("skipped", "note", message)
+        self.notes.close()
 
     def titles_of(self, session: str) -> list[str]:
         """Return the titles that the user gave a session, in order."""
@@ -230,7 +228,7 @@ class Scan:
             outcome = "the whole line at its end was read" if whole else "it was left out"
             problem, code = ("cut off", "truncated") if is_cut_off else ("not a JSON object", "damaged")
             message = f"the line is {problem}; {outcome}"
-            self.findings.append(Finding(str(self.path), number, byte, code, "error", message))
+            self.notes.add(code, "error", message, line=number, byte=byte)
             if whole is not None:
                 self._read_line(whole, number, byte + len(line) - len(whole))
             return
@@ -275,7 +273,7 @@ class Scan:
         if is_known(outline):
             self._left_out[name] += 1
         else:
-            self._notes.leave_out(f"line of kind {name}", line.decode(errors="replace"), line=number, byte=byte)
+            self.notes.leave_out(f"line of kind {name}", line.decode(errors="replace"), line=number, byte=byte)
 
     def _note_session_fact(self, outline: Outline, line: bytes, number: int, byte: int) -> None:
         """Record what a line says about a session as a whole."""

@@ -19,7 +19,6 @@ from uuid import UUID
 
 from ...events.entries import NATIVE_VERSION, Compaction, Entry, Header, KnownEntry, ModelChange
 from ...events.errors import ForeignFormatError, UnsupportedVersion, Where
-from ...events.findings import Finding
 from ...events.json_values import JSON
 from ..base import ForeignSession, Format
 from ..chain import Chain, Names
@@ -77,11 +76,11 @@ def _read(path: Path) -> ForeignSession:
         raise UnsupportedVersion(
             f"the document has version {version}, this reads up to {_VERSION}: upgrade treering", where=where
         )
-    findings: list[Finding] = []
+    notes = Notes(path)
     origin = as_object(stored.get("origin"))
     parent = as_text(origin.get("parentThreadId"))
     lead = path.with_name((Path(parent).name or path.name.removesuffix(_END)) + _END)
-    about = _beside(path.with_name(lead.name.removesuffix(_END) + ".json"), findings)
+    about = _beside(path.with_name(lead.name.removesuffix(_END) + ".json"), notes)
     messages = as_list(stored["messages"])
     times = (as_time(as_object(each).get("ts")) for each in messages)
     started = None if parent else as_time(about.get("started_at"))
@@ -95,15 +94,14 @@ def _read(path: Path) -> ForeignSession:
         title=(as_text(as_object(about.get("metadata")).get("title")) or None) if not parent else None,
     )
     compacted = path.with_name(path.name.removesuffix(_END) + _COMPACTION_END)
-    compaction = _beside(compacted, findings) if compacted.is_file() else {}
-    notes = Notes(path, findings)
+    compaction = _beside(compacted, notes) if compacted.is_file() else {}
     entries = _entries(header, stored, compaction, notes)
-    return ForeignSession(header=header, entries=entries, findings=findings, is_of_source=_is_of_cline)
+    return ForeignSession(header=header, entries=entries, findings=notes.findings, is_of_source=_is_of_cline)
 
 
-def _beside(path: Path, findings: list[Finding]) -> Object:
+def _beside(path: Path, notes: Notes) -> Object:
     """Read a document that tells about the messages."""
-    return document_beside(path, findings, "beside", "document", "what it tells is left out")
+    return document_beside(path, notes, "beside", "document", "what it tells is left out")
 
 
 def _caller(path: Path, messages: Sequence[JSON]) -> str | None:

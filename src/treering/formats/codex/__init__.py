@@ -26,7 +26,6 @@ from typing import BinaryIO, cast
 
 from ...events.entries import NATIVE_VERSION, Header
 from ...events.errors import ExtraMissing, ForeignFormatError, Where
-from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import derived_id
 from ..glances import Excerpt
@@ -132,14 +131,13 @@ def _read(path: Path) -> ForeignSession:
         cwd=as_text(metadata.get("cwd")) or None,
         parent_session=_parent(metadata) or None,
     )
-    findings: list[Finding] = []
-    notes = Notes(path, findings)
+    notes = Notes(path)
     parts, elsewhere = _parts(path, header.id, metadata, notes)
     if elsewhere:
         message = f"the conversation begins in the rollout {elsewhere}, which is a separate session, or is missing"
         notes.add("history_elsewhere", "warning", message)
     rollout = Rollout(header, as_text(metadata.get("model_provider")) or "openai", notes)
-    return ForeignSession(header=header, entries=rollout.entries(parts), findings=findings)
+    return ForeignSession(header=header, entries=rollout.entries(parts), findings=notes.findings)
 
 
 def _parts(path: Path, session: str, metadata: Object, notes: Notes) -> tuple[list[Part], str]:
@@ -167,7 +165,7 @@ def _parts(path: Path, session: str, metadata: Object, notes: Notes) -> tuple[li
             elsewhere = base_id
         if index is not None or is_last or not parts:
             start = None if index is None else (index, end)
-            own_notes = notes if is_last else Notes(file, [])  # an earlier file reports its own when it is imported
+            own_notes = notes if is_last else Notes(file)  # an earlier file reports its own when it is imported
             parts.append(Part(_lines(file, own_notes), own_notes, start, base, as_time(first.get("timestamp"))))
             names.append(_name(file))
     return parts, elsewhere

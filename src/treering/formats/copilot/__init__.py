@@ -24,7 +24,6 @@ from msgspec import Struct, field
 
 from ...events.entries import EPOCH, NATIVE_VERSION, Entry, Header
 from ...events.errors import ForeignFormatError, UnsupportedVersion, Where
-from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..json_lines import Line, Notes, beginning, decoded, objects, unheard
 from ..opening import modified_at
@@ -136,10 +135,9 @@ def _read(path: Path) -> Iterator[ForeignSession]:
         parent_session=as_text(start.get("detachedFromSpawningParentSessionId")) or None,
         title=name or None,
     )
-    findings: list[Finding] = []
-    notes = Notes(path, findings)
+    notes = Notes(path)
     own = (each for each in objects(path, notes, _START) if not each.value.get("agentId"))
-    yield _session(header, own, notes, findings, name if is_given else "", beside)
+    yield _session(header, own, notes, name if is_given else "", beside)
     for agent_id, agent in outline.agents.items():
         times = (as_time(each.value.get("timestamp")) for each in agent.lines)
         of_agent = Header(
@@ -151,22 +149,16 @@ def _read(path: Path) -> Iterator[ForeignSession]:
             parent_entry=agent.caller,
             title=as_text(agent.started.get("agentDescription")) or as_text(agent.started.get("agentName")) or None,
         )
-        found: list[Finding] = []
-        yield _session(of_agent, agent.lines, Notes(path, found), found)
+        yield _session(of_agent, agent.lines, Notes(path))
 
 
 def _session(
-    header: Header,
-    lines: Iterable[Line],
-    notes: Notes,
-    findings: list[Finding],
-    name: str = "",
-    beside: tuple[Path, ...] = (),
+    header: Header, lines: Iterable[Line], notes: Notes, name: str = "", beside: tuple[Path, ...] = ()
 ) -> ForeignSession:
     return ForeignSession(
         header=header,
         entries=Events(header, notes).entries(lines, name),
-        findings=findings,
+        findings=notes.findings,
         is_of_source=_is_of_copilot,
         beside=beside,
     )

@@ -35,7 +35,6 @@ from ...events.entries import (
     UsageRecord,
 )
 from ...events.errors import ForeignFormatError, Where
-from ...events.findings import Finding
 from ...events.json_values import JSON, raw_json
 from ..base import ForeignSession, Format
 from ..chain import Chain, Names, derived_id
@@ -113,7 +112,6 @@ def _read(path: Path) -> ForeignSession:
         head = file.read(4096)
     if not _is_log(head) and beginning(head).startswith(b"["):
         return _read_list(path)
-    findings: list[Finding] = []
     data = _header_of(path)
     session = as_text(data.get("id")) or path.stem
     modified = modified_at(path)
@@ -125,9 +123,9 @@ def _read(path: Path) -> ForeignSession:
         parent_session=as_text(data.get("forked_from")) or None,
         title=as_text(data.get("title")) or None,
     )
-    reading = _Reading(Chain(NAME, session, created), Notes(path, findings))
-    entries = reading.log(path, data)
-    return ForeignSession(header=header, entries=entries, findings=findings, restate=restated)
+    notes = Notes(path)
+    entries = _Reading(Chain(NAME, session, created), notes).log(path, data)
+    return ForeignSession(header=header, entries=entries, findings=notes.findings, restate=restated)
 
 
 def _header_of(path: Path) -> Object:
@@ -153,7 +151,6 @@ def _first_time(path: Path) -> datetime | None:
 
 
 def _read_list(path: Path) -> ForeignSession:
-    findings: list[Finding] = []
     messages = as_list(document(path))
     if not any(isinstance(as_object(each).get("content"), list) and "role" in as_object(each) for each in messages):
         raise ForeignFormatError("the list contains no messages", where=Where(str(path)))
@@ -164,10 +161,9 @@ def _read_list(path: Path) -> ForeignSession:
     session = derived_id(NAME, sha256(path.read_bytes()).hexdigest())
     created = modified_at(path)
     header = Header(id=session, version=NATIVE_VERSION, timestamp=created)
-    reading = _Reading(Chain(NAME, session, created), Notes(path, findings))
-    return ForeignSession(
-        header=header, entries=reading.messages([as_object(each) for each in messages]), findings=findings
-    )
+    notes = Notes(path)
+    entries = _Reading(Chain(NAME, session, created), notes).messages([as_object(each) for each in messages])
+    return ForeignSession(header=header, entries=entries, findings=notes.findings)
 
 
 class _Reading:

@@ -30,7 +30,6 @@ from msgspec.structs import replace
 
 from ...events.entries import NATIVE_VERSION, Custom, Header, KnownEntry, ModelChange, SessionInfo
 from ...events.errors import ForeignFormatError, Where
-from ...events.findings import Finding
 from ...events.json_values import JSON
 from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id
@@ -113,8 +112,7 @@ def _session_of(path: Path) -> str:
 
 
 def _read(path: Path) -> ForeignSession:
-    findings: list[Finding] = []
-    notes = Notes(path, findings)
+    notes = Notes(path)
     history = History(NAME, notes)
     modified = modified_at(path)
     value = document(path) if _is_document(path) else None
@@ -142,7 +140,7 @@ def _read(path: Path) -> ForeignSession:
     notes.check_strings("session", history.metadata, "summary")
     entries, leaf = _entries(header, history, notes)
     notes.close()
-    return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
+    return ForeignSession(header=header, entries=iter(entries), findings=notes.findings, leaf_id=leaf)
 
 
 def _is_document(path: Path) -> bool:

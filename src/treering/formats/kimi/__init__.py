@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from ...events.entries import NATIVE_VERSION, Header
 from ...events.errors import ForeignFormatError, UnsupportedVersion, Where
-from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import derived_id
 from ..json_lines import Notes, beginning, decoded, document_beside, objects, unheard
@@ -100,12 +99,12 @@ def _read(path: Path) -> ForeignSession:
 
 def _session(path: Path, begun: datetime | None, cwd: str) -> ForeignSession:
     agent, folder = path.parent.name, path.parent.parent.parent
-    findings: list[Finding] = []
+    notes = Notes(path)
     in_session = path.parent.parent.name == "agents"
     state: Object = {}
     if in_session:
         without = "the session has the name of its folder and no title"
-        state = document_beside(folder / _STATE, findings, "state", "session's state", without)
+        state = document_beside(folder / _STATE, notes, "state", "session's state", without)
     session = as_text(state.get("id")) or (folder.name if in_session else agent)
     title = as_text(state.get("title")) if state.get("titleKind") != _REPLACEABLE else ""
     is_main = agent == _MAIN or not in_session
@@ -119,9 +118,8 @@ def _session(path: Path, begun: datetime | None, cwd: str) -> ForeignSession:
         parent_entry=started.caller,
         title=(title if is_main else started.description) or None,
     )
-    notes = Notes(path, findings)
     entries = Wire(header, notes).entries(objects(path, notes, _START))
-    return ForeignSession(header=header, entries=entries, findings=findings)
+    return ForeignSession(header=header, entries=entries, findings=notes.findings)
 
 
 class _Started(NamedTuple):

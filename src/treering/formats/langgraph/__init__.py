@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...events.entries import NATIVE_VERSION, Header
-from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import is_derived
 from ..databases import Database, DatabaseFormat, Tables, has_tables
@@ -40,11 +39,11 @@ class LanggraphFormat(DatabaseFormat):
         """Yield the threads of a database; see `DatabaseFormat.sessions`."""
         started = modified_at(database.path)
         for row in [*database.rows("SELECT thread_id, min(rowid) FROM checkpoints GROUP BY thread_id ORDER BY 2")]:
-            thread, findings = str(row["thread_id"]), list[Finding]()
-            reading = ThreadReading(database, thread, Notes(database.path, findings))
+            thread, notes = str(row["thread_id"]), Notes(database.path)
+            reading = ThreadReading(database, thread, notes)
             yield ForeignSession(
                 header=Header(id=thread, version=NATIVE_VERSION, timestamp=reading.started() or started, key=thread),
                 entries=reading.entries(),
-                findings=findings,
+                findings=notes.findings,
                 is_of_source=is_derived,
             )

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from ...events.entries import EPOCH, NATIVE_VERSION, Entry, Header, KnownEntry, ModelChange, Provider, SessionInfo
 from ...events.errors import ExportExists, ForeignFormatError, Where
-from ...events.findings import Finding
 from ...events.json_values import JSON
 from ...events.providers.common import ANY_IMAGE
 from ..base import CountTokens, ForeignSession, Format
@@ -121,8 +120,8 @@ def _read(path: Path) -> ForeignSession:
         cwd=as_text(stored.get("workingDirectory")) or None,
         title=as_text(stored.get("title")) or None,
     )
-    findings: list[Finding] = []
-    return ForeignSession(header=header, entries=_entries(stored, header, Notes(path, findings)), findings=findings)
+    notes = Notes(path)
+    return ForeignSession(header=header, entries=_entries(stored, header, notes), findings=notes.findings)
 
 
 def _as_chat_message(raw: Object, notes: Notes) -> Object:

@@ -31,10 +31,9 @@ from ...events.entries import (
     SessionInfo,
 )
 from ...events.errors import ForeignFormatError, Where
-from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import Chain
-from ..json_lines import Line, Notes, document, objects
+from ..json_lines import Line, Notes, document, objects, unheard
 from ..values import Object, as_count, as_object, as_text, as_time
 from .lines import (
     Run,
@@ -68,8 +67,8 @@ def read_folder(folder: Path) -> ForeignSession:
     Raises:
         ForeignFormatError: A newer program wrote the folder, or it holds neither metadata nor messages.
     """
-    findings: list[Finding] = []
-    metadata = _metadata(folder, findings)
+    notes = Notes(folder / METADATA)
+    metadata = _metadata(folder, notes)
     version = as_count(metadata.get("version"))
     if version > VERSION:
         message = f"a newer program wrote this session in version {version}, this program reads up to {VERSION}"
@@ -84,9 +83,9 @@ def read_folder(folder: Path) -> ForeignSession:
         cwd=as_text(project.get("path")) or as_text(metadata.get("projectPath")) or None,
         title=as_text(display.get("title")) or as_text(metadata.get("title")) or None,
     )
-    entries = _Reading(folder, header, metadata, findings).entries()
+    entries = _Reading(folder, header, metadata, notes).entries()
     return ForeignSession(
-        header=header, entries=entries, findings=findings, restate=restated, is_implied=is_derived_run
+        header=header, entries=entries, findings=notes.findings, restate=restated, is_implied=is_derived_run
     )
 
 
@@ -102,7 +101,7 @@ def restated(entry: Entry) -> Iterator[Message]:
             yield message
 
 
-def _metadata(folder: Path, findings: list[Finding]) -> Object:
+def _metadata(folder: Path, notes: Notes) -> Object:
     path = folder / METADATA
     try:
         metadata = document(path)
@@ -115,26 +114,26 @@ def _metadata(folder: Path, findings: list[Finding]) -> Object:
         reason = error.message
     if not (folder / MESSAGES).is_file():
         raise ForeignFormatError(f"{reason}, and there are no messages", where=Where(str(path)))
-    message = f"{reason}: the title, project and provider are unknown"
-    findings.append(Finding(str(path), None, None, "damaged", "error", message))
+    notes.add("damaged", "error", f"{reason}: the title, project and provider are unknown")
     return {}
 
 
 def _first_time(path: Path) -> datetime | None:
     if not path.is_file():
         return None
-    times = (as_time(line.value.get("timestamp")) for line in objects(path, Notes(path, []), _START))
+    times = (as_time(line.value.get("timestamp")) for line in objects(path, unheard(), _START))
     return next(filter(None, times), None)
 
 
 class _Reading:
     """One pass through the files of a session."""
 
-    def __init__(self, folder: Path, header: Header, metadata: Object, findings: list[Finding]) -> None:
+    def __init__(self, folder: Path, header: Header, metadata: Object, notes: Notes) -> None:
         self._folder = folder
         self._metadata = metadata
-        self._findings = findings
-        self._notes = Notes(folder / MESSAGES, findings)
+        self._findings = notes.findings
+        self._on_metadata = notes
+        self._notes = Notes(folder / MESSAGES, notes.findings)
         self._chain = Chain(NAME, header.id, header.timestamp)
         self._tail_by_message: dict[str, str] = {}  # the last entry made from each message, by message id
         self._last_message = ""  # the id of the message read last
@@ -214,7 +213,7 @@ class _Reading:
                 note_unread_of_summary(stored, self._notes)
                 summaries.append(Summary(path.stem, stored, end_of_active))
             except ForeignFormatError as error:
-                self._findings.append(Finding(str(path), None, None, "damaged", "error", error.message))
+                Notes(path, self._findings).add("damaged", "error", error.message)
         return sorted(summaries, key=lambda summary: summary.created or EPOCH)
 
     def _message(
@@ -330,4 +329,4 @@ class _Reading:
         recorded_count = stats.get("messageCount", self._metadata.get("messageCount"))
         if recorded_count is not None and as_count(recorded_count) != count:
             message = f"the metadata counts {as_count(recorded_count)} messages, but {count} were found"
-            self._findings.append(Finding(str(self._folder / METADATA), None, None, "count", "warning", message))
+            self._on_metadata.add("count", "warning", message)

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...events.entries import NATIVE_VERSION, Header, KnownEntry
-from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import is_derived
 from ..databases import Database, DatabaseFormat, Row, Tables, quoted
@@ -55,12 +54,12 @@ class OpenaiAgentsFormat(DatabaseFormat):
                 f" LEFT JOIN {sessions} AS s ON s.session_id = m.session_id ORDER BY started, m.session_id"
             )
             for row in [*database.rows(query)]:
-                findings: list[Finding] = []
+                notes = Notes(database.path)
                 if str(row["session_id"]) in seen:
                     message = f"there are several sessions {row['session_id']!r}, in tables of their own"
-                    findings.append(Finding(str(database.path), None, None, "damaged", "error", message))
+                    notes.add("damaged", "error", message)
                 seen.add(str(row["session_id"]))
-                yield _session(database, names, row, findings)
+                yield _session(database, names, row, notes)
 
 
 class _Names(NamedTuple):
@@ -81,16 +80,15 @@ def _pairs(database: Database) -> Iterator[_Names]:
             yield _Names(name, sessions, branched == name)
 
 
-def _session(database: Database, names: _Names, row: Row, findings: list[Finding]) -> ForeignSession:
-    session, notes = str(row["session_id"]), Notes(database.path, findings)
-    written = row["started"]
+def _session(database: Database, names: _Names, row: Row, notes: Notes) -> ForeignSession:
+    session, written = str(row["session_id"]), row["started"]
     started = as_time(written if isinstance(written, str) else None) or modified_at(database.path)
     items, branches = Items(session, started, notes), Branches(database, names.messages)
     has_branches = names.has_branches and branches.has(session)
     return ForeignSession(
         header=Header(id=session, version=NATIVE_VERSION, timestamp=started, key=session),
         entries=_entries(database, items, branches.entries(items) if has_branches else _plain(database, names, items)),
-        findings=findings,
+        findings=notes.findings,
         leaf_id=branches.leaf(session) if has_branches else None,
         is_of_source=is_derived,
     )

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from ...events.content import text
 from ...events.entries import NATIVE_VERSION, ContextEdit, Custom, Entry, Header, KnownEntry, Message, ModelChange
 from ...events.errors import ForeignFormatError, Where
-from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import Chain, is_derived
 from ..databases import HEAD, beside_database
@@ -173,8 +172,7 @@ def _read(stored: StoredSession) -> ForeignSession:
     session, where = as_text(info.get("id")), Where(str(stored.path))
     if not session:
         raise ForeignFormatError("this is not an opencode session: it has no id", where=where)
-    findings: list[Finding] = []
-    notes = Notes(stored.path, findings)
+    notes = Notes(stored.path)
     notes.check_fields("session", info, _SESSION_FIELDS)
     notes.check_strings("session", info, "title")
     records = list(stored.records(notes))
@@ -203,7 +201,7 @@ def _read(stored: StoredSession) -> ForeignSession:
     return ForeignSession(
         header=header,
         entries=iter(entries),
-        findings=findings,
+        findings=notes.findings,
         leaf_id=leaf,
         is_of_source=_is_of_opencode,
         origin=as_object(info.get("metadata")),

@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from ...events.entries import NATIVE_VERSION, Header
 from ...events.errors import ForeignFormatError, Where
-from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import derived_id
 from ..json_lines import Notes, beginning, decoded, objects
@@ -91,12 +90,11 @@ def _read(path: Path) -> ForeignSession:
         title=as_text(about.get("description")) or as_text(about.get("agentType")) or outline.automatic_title,
         parent_session=session if agent else None,
     )
-    findings: list[Finding] = []
-    notes = Notes(path, findings)
+    notes = Notes(path)
     return ForeignSession(
         header=header,
         entries=Records(header, notes).entries(objects(path, notes, _START)),
-        findings=findings,
+        findings=notes.findings,
         beside=(meta,) if agent else (),
     )
 

@@ -21,7 +21,6 @@ import msgspec
 
 from ...events.entries import NATIVE_VERSION, ContextEdit, Custom, Header, KnownEntry, Payload, entry_of
 from ...events.errors import ForeignFormatError, InvalidEntry, Where
-from ...events.findings import Finding
 from ...events.json_values import raw_object
 from ..base import ForeignSession, Format
 from ..chain import derived_id, is_derived
@@ -71,7 +70,7 @@ def _foreign(reading: _Reading, data: Object, what: str) -> ForeignSession:
     return ForeignSession(
         header=Header(id=reading.key, version=NATIVE_VERSION, timestamp=started, key=reading.key),
         entries=reading.shared(data) if what == "session" else reading.conversation(data),
-        findings=reading.findings,
+        findings=reading.notes.findings,
         is_of_source=is_derived,
     )
 
@@ -82,22 +81,21 @@ class _Reading:
     Attributes:
         folder: The folder.
         key: The key of its session here.
-        findings: What is damaged.
+        notes: What is damaged.
         time: The last known time.
     """
 
     def __init__(self, folder: Path, session: str, key: str) -> None:
         self.folder = folder
         self.key = key
-        self.findings: list[Finding] = []
+        self.notes = Notes(folder)
         self.time = datetime.min
-        self._notes = Notes(folder, self.findings)
         self._session = session
         self._leaf: str | None = None
 
     def damaged(self, path: Path) -> None:
         """Report a file that cannot be read."""
-        self._notes.add("damaged", "error", f"{path.name} is no file with a JSON object, so it is left out")
+        self.notes.add("damaged", "error", f"{path.name} is no file with a JSON object, so it is left out")
 
     def shared(self, session: Object) -> Iterator[KnownEntry]:
         """Yield the session itself, and the states of several agents together."""
@@ -120,7 +118,7 @@ class _Reading:
             try:
                 yield from self._message(record, number)
             except InvalidEntry as error:
-                self._notes.add("damaged", "error", f"the message {path.name} is left out: {error}")
+                self.notes.add("damaged", "error", f"the message {path.name} is left out: {error}")
         data = raw_object(agent, "an agent")
         yield self._entry(Custom(AGENT, data), "agent", self._leaf or "", _digest(agent))
 
