@@ -28,8 +28,7 @@ from treering import (
 )
 from treering.agents import ModelRequest
 from treering.projections.building.masking import MaskedTools
-from treering.projections.building.minimal_state import MinimalState
-from treering.projections.building.strategies import FullHistory, RecentPlusSummary
+from treering.projections.building.strategies import FullHistory, MinimalState, RecentPlusSummary
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 

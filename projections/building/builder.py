@@ -24,9 +24,8 @@ from ..context import Context, ContextMessage
 from ..tokens import Tokenizer, tokenizer_of
 from .budget import ContextBudget
 from .masking import MaskedTools
-from .minimal_state import MinimalState, last_request, result_of
 from .pairing import is_request, pairing_fault
-from .strategies import FullHistory, RecentPlusSummary
+from .strategies import FullHistory, MinimalState, RecentPlusSummary, last_request, result_of
 from .strategy import (
     ContextSource,
     ContextStrategy,

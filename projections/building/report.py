@@ -23,9 +23,8 @@ from ..session_state import called, first_words
 from ..tokens import Tokenizer, message_tokens
 from .budget import ContextBudget
 from .builder import ContextBuildResult, StrategyFailure
-from .minimal_state import MinimalState
 from .pairing import has_results, is_request
-from .strategies import RecentPlusSummary
+from .strategies import MinimalState, RecentPlusSummary
 from .strategy import ContextSource
 
 Fate: TypeAlias = Literal["sent", "masked", "summarized", "cut"]

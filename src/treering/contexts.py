@@ -19,10 +19,9 @@ from .actors.agents.agent import summarizer_of
 from .projections.building.budget import ContextBudget, calculate_budget
 from .projections.building.builder import ContextBuilder, ContextBuildResult, StrategyFailure, compose
 from .projections.building.masking import MaskedTools
-from .projections.building.minimal_state import MinimalState
 from .projections.building.pairing import safe_start
 from .projections.building.report import ContextItem, ContextReport, HiddenRange, PartTokens
-from .projections.building.strategies import FullHistory, PrunedTools, RecentPlusSummary
+from .projections.building.strategies import FullHistory, MinimalState, PrunedTools, RecentPlusSummary
 from .projections.building.strategy import (
     ContextSource,
     ContextStrategy,

@@ -21,8 +21,7 @@ from treering.events.index import LogIndex
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder, ContextBuildResult, default_strategies
 from treering.projections.building.masking import MaskedTools
-from treering.projections.building.minimal_state import MinimalState
-from treering.projections.building.strategies import PrunedTools, RecentPlusSummary
+from treering.projections.building.strategies import MinimalState, PrunedTools, RecentPlusSummary
 from treering.projections.building.strategy import ContextSource, ContextStrategy
 from treering.projections.building.summaries import StoredSummary
 from treering.projections.context import boundary, build, plan

@@ -19,8 +19,7 @@ from treering.events.errors import ContextOverflow, DialectCannot, InvalidEntry,
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder, ContextBuildResult
 from treering.projections.building.masking import MaskedTools
-from treering.projections.building.minimal_state import MinimalState
-from treering.projections.building.strategies import RecentPlusSummary
+from treering.projections.building.strategies import MinimalState, RecentPlusSummary
 from treering.projections.tokens import ByteEstimator, count_messages
 
 from ..sampling import some_of

@@ -15,7 +15,6 @@ from treering.events.errors import ContextOverflow
 from treering.events.json_values import raw_json
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
-from treering.projections.building.minimal_state import MinimalState
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.state_of_work import (
     CALLS_KEPT,
@@ -25,7 +24,7 @@ from treering.projections.building.state_of_work import (
     format_state_context,
     shortened,
 )
-from treering.projections.building.strategies import RecentPlusSummary, summary_budget, summary_message
+from treering.projections.building.strategies import MinimalState, RecentPlusSummary, summary_budget, summary_message
 from treering.projections.building.strategy import ContextSource, NeededSummary, StrategyResult
 from treering.projections.building.summaries import (
     SUMMARY_TYPE,

@@ -9,10 +9,9 @@ terminal.
 
 There is one module per group of commands in `commands`, and one package for `chat`, loaded when a command runs
 (`command_list`); before that, nothing of the library is. They share these: `options` is what people give a command,
-`home` locates sessions, `opening` opens one and reports damage, `rows` and `descriptions` describe a session or an
-entry in one line, `columns` fits lines into a terminal, `messages` words what goes wrong, `output` writes. rich is
-imported for progress, and to measure characters of unusual width; prompt_toolkit only at a terminal, when a person's
-keys need it.
+`home` locates sessions, `opening` opens one and reports damage, `rows` has sessions and entries in one line each,
+`columns` fits lines into a terminal, `messages` words what goes wrong, `output` writes. rich is imported for progress,
+and to measure characters of unusual width; prompt_toolkit only at a terminal, when a person's keys need it.
 """
 
 from __future__ import annotations
@@ -48,10 +47,8 @@ _SECTIONS = (
             "delete": Lazy("commands.keeping", "Delete sessions for good."),
             "gc": Lazy("commands.keeping", "Archive old sessions, according to the settings."),
             "export": Lazy("commands.transfer", "Export a session as a page, a text, or a file of another program."),
-            "copy": Lazy("commands.copying", "Copy all sessions to another place, such as a database, byte for byte."),
-            "hand-over": Lazy(
-                "commands.handing_over", "Hand a session over to another program, which goes on with it."
-            ),
+            "copy": Lazy("commands.moving", "Copy all sessions to another place, such as a database, byte for byte."),
+            "hand-over": Lazy("commands.moving", "Hand a session over to another program, which goes on with it."),
             "import": Lazy("commands.transfer", "Import sessions from other programs, or from another place."),
         },
     ),
@@ -65,7 +62,7 @@ _SECTIONS = (
                 "commands.entries",
                 "Print the entries in file order; with --leaf, only those on the path to that entry.",
             ),
-            "follow": Lazy("commands.following", "Print each entry as another process appends it, until Ctrl-C."),
+            "follow": Lazy("commands.entries", "Print each entry as another process appends it, until Ctrl-C."),
             "doctor": Lazy(
                 "commands.doctor",
                 "Check session files, alone or in directories at any depth, and the files that belong to them.",
@@ -78,7 +75,7 @@ _SECTIONS = (
             "serve": Lazy("commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."),
             "mcp": Lazy("commands.serving", "Let an agent look up sessions, over the Model Context Protocol by stdio."),
             "token": Lazy("commands.serving", "Manage the tokens by which a server knows who asks."),
-            "hosts": Lazy("commands.hosts", "List the hosts that share a database, and drain one of them."),
+            "hosts": Lazy("commands.postgres", "List the hosts that share a database, and drain one of them."),
             "postgres": Lazy("commands.postgres", "Look after a PostgreSQL database of sessions."),
         },
     ),

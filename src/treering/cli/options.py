@@ -5,6 +5,7 @@ It knows no command, and opens no session but to complete its id.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
@@ -95,6 +96,13 @@ class FormatName(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name of a format, or refuse it and list the others."""
         return value if value in self._known else click.Choice(self._names()).convert(value, param, ctx)
+
+
+def programs_with_a_home() -> Sequence[str]:
+    """Return the names of the programs that keep their sessions in a known folder."""
+    from ..formats.programs import homes
+
+    return (*homes(os.environ),)
 
 
 leaf_option = click.option(

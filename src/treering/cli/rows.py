@@ -1,4 +1,7 @@
-"""The row of a session, for people: its name, when it was used, its size, its id, its project; and tables of rows."""
+"""Sessions and entries in a line each, for people.
+
+A session has its name, when it was used, its size, its id and its project; an entry its role or type, and a preview.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from itertools import pairwise
 
 import click
 
-from ..events.entries import ARCHIVED
+from ..events.entries import ARCHIVED, Entry, MessageEntry, OpaqueEntry, payload_of
 from ..events.stores.base import Ref
 from ..events.texts import TITLE_CHARS_MAX, counted, preview
 from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
@@ -203,3 +206,60 @@ async def listed(home: Home, everywhere: bool) -> list[str]:
         current = await host.current_session(home.project)
     rows = [row for row in of_project if not row.archived]
     return list(table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref))
+
+
+# -- entries
+
+
+_PREVIEW_CHARS = 90
+"""The maximum length of the preview of an entry."""
+
+LABEL_CHARS_MAX = 80
+"""The maximum length of a label."""
+
+ROLE_CHARS_MAX = 40
+"""The maximum length of a role, or of an unknown type of entries."""
+
+_OWN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[45][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_COLORS = {"user": "cyan", "assistant": "green", "tool": "yellow", "compaction": "magenta", "branch_summary": "magenta"}
+
+
+def short(entry_id: str | None) -> str:
+    """Return an id for display: the first 8 digits of a uuid, which `--leaf` accepts too; any other id whole."""
+    if entry_id is None:
+        return "-"
+    return entry_id[:8] if _OWN_ID.fullmatch(entry_id) else clean(entry_id)
+
+
+def role_of(entry: Entry) -> str:
+    """Return the role of a message, or the type of any other entry."""
+    if isinstance(entry, MessageEntry):
+        return _short_role(entry.message.role)
+    return _short_role(entry.type)
+
+
+@lru_cache
+def _short_role(role: str) -> str:
+    return short_line(role, ROLE_CHARS_MAX)
+
+
+def colored(name: str) -> str:
+    """Return a role or entry type in its color."""
+    color = _COLORS.get(name)
+    return click.style(name, fg=color) if color else click.style(name, dim=True)
+
+
+def preview_of(entry: Entry, chars_max: int = _PREVIEW_CHARS) -> str:
+    """Return a one-line preview of what an entry says."""
+    if isinstance(entry, OpaqueEntry):
+        return short_line("" if entry.reason == "unknown type" else entry.reason, chars_max)
+    return short_line(payload_of(entry).preview(short), chars_max)
+
+
+def line_of(entry: Entry) -> str:
+    """Return the line of an entry in a list of entries; the time is in the system's zone."""
+    name = role_of(entry)
+    time = f"{in_zone(entry.timestamp):%Y-%m-%d %H:%M:%S}"
+    aside = " (aside)" if entry.aside else ""
+    what = preview_of(entry)
+    return f"{entry.seq:>5}  {time}  {short(entry.id)}  {colored(name)}{aside}{': ' if what else ''}{what}"

@@ -14,9 +14,9 @@ from ...actors.agents.model import Model
 from ...actors.agents.options import LeftWork
 from ...events.arguments import is_text
 from ...events.errors import InvalidInput
-from ..descriptions import short
 from ..home import Home
 from ..output import INTERRUPTED, as_json, clean
+from ..rows import short
 from .chat import Chat
 from .conversation import Conversation
 from .job_runner import JobRunner

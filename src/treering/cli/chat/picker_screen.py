@@ -24,10 +24,10 @@ from ...events.entries import MessageEntry
 from ...events.errors import TreeringError
 from ...events.projects import project_hash
 from ...projections.summary import SessionSummary
-from ..descriptions import preview_of, role_of
 from ..home import Home
 from ..messages import logs_held_back
 from ..output import ENDING, can_write_unicode, clean, ended_by_signals, line, run
+from ..rows import preview_of, role_of
 from .picker import Layout, Picked, Picking, draw
 
 _ESCAPE_S = 0.05  # the rest of a key arrives at once

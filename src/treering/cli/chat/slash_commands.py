@@ -14,10 +14,9 @@ from ...projections.usage import UsageProjection
 from ..commands.contexts import report_lines, sent_lines
 from ..commands.info import info_lines, info_of
 from ..commands.tree import tree_pages
-from ..descriptions import LABEL_CHARS_MAX, short
 from ..opening import find_entry
 from ..output import as_json, clean, has_terminal, short_line
-from ..rows import NAMELESS, table_of
+from ..rows import LABEL_CHARS_MAX, NAMELESS, short, table_of
 from .chat import Chat
 from .slash import Slash, Slashes, slash
 from .terminal import PROMPT

@@ -15,12 +15,12 @@ from ...events.texts import counted
 from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuildResult
 from ...projections.context import Context, json_fields
-from ..descriptions import colored, short
 from ..home import Home
 from ..messages import warn
 from ..opening import find_leaf, opened
 from ..options import Count, home_options, json_option, leaf_option, quiet_option, session_argument, session_file
 from ..output import clean, run, show, tell
+from ..rows import colored, short
 
 
 @click.command()

@@ -26,8 +26,8 @@ from ...events.content import tool_use
 from ...events.errors import ExtraMissing, InvalidInput
 from ...events.health.doctor import examine
 from ...projections.feed_events import Reset
-from ..descriptions import preview_of, role_of, short
 from ..output import echo_lines, run
+from ..rows import preview_of, role_of, short
 from .demo_worker import SESSION, TORN, story_clock, story_ids
 from .tree import tree_pages
 
@@ -80,7 +80,7 @@ def demo(folder: str | None, serves: bool, port: int, opens: bool, cluster: bool
         return
     with _place(folder) as place:
         if serves:
-            from .demo_server import serve_demo
+            from ..crew.crew import serve_demo
 
             run(serve_demo, place, port, seed, opens)
             return

@@ -1,25 +1,40 @@
-"""Commands on single entries: the lines of a session, those that are appended to it, and their labels."""
+"""Commands on single entries: the lines of a session, those that are appended meanwhile, and labels.
+
+The command that follows a session follows those of all programs of this machine, too.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 
+import anyio
 import click
 import msgspec
 
 from ...actors.session.session import Session
 from ...events.entries import Entry, OpaqueEntry
+from ...projections.feed_events import Reset
 from ...projections.labels import LabelledEntry
 from ...projections.labels import labels as labels_of
 from ..columns import GAP, aligned
-from ..descriptions import LABEL_CHARS_MAX, line_of, preview_of, role_of, short
 from ..home import Home
+from ..messages import warn
 from ..opening import find_entry, find_leaf, opened
-from ..options import home_options, json_option, leaf_option, session_argument, session_file
+from ..options import (
+    FormatName,
+    home_options,
+    json_option,
+    leaf_option,
+    programs_with_a_home,
+    session_argument,
+    session_completion,
+    session_file,
+)
 from ..output import as_json as encoded
-from ..output import columns, echo_json, run, short_line
-from ..rows import WIDTH_OF_PIPES
+from ..output import columns, echo_json, run, short_line, watch_reader
+from ..rows import LABEL_CHARS_MAX, WIDTH_OF_PIPES, line_of, preview_of, role_of, short
 
 _AT_ONCE = 256
 
@@ -87,6 +102,77 @@ def _native_line(entry: Entry) -> bytes:
     envelope = {"type": entry.type, "id": entry.id, "parent_id": entry.parent_id}
     timed = {"timestamp": msgspec.to_builtins(entry.timestamp), "seq": entry.seq, "opaque": entry.reason}
     return encoded({**envelope, **own, **envelope, **timed})
+
+
+@click.command()
+@click.argument(
+    "file", metavar="[SESSION]", required=False, type=click.Path(readable=False), shell_complete=session_completion
+)
+@json_option
+@click.option("--from-start", is_flag=True, help="Print the existing entries first.")
+@click.option("--programs", is_flag=True, help="Follow the sessions of all programs of this machine instead.")
+@click.option(
+    "--from",
+    "names",
+    multiple=True,
+    type=FormatName(programs_with_a_home),
+    help="Follow the sessions of this program alone; can be given several times.",
+)
+@home_options
+def follow(
+    file: str | None, as_json: bool, from_start: bool, programs: bool, names: tuple[str, ...], root: str | None
+) -> None:
+    """Print each entry as another process appends it, until Ctrl-C.
+
+    It also ends when the program that reads its output has ended, as `head` does.
+
+    With --programs, follow the sessions that Claude Code, Codex, Gemini CLI, opencode, pi and others keep on this
+    machine, those that changed last first: a list that is kept up to date at a terminal, and a line for each session
+    that changes elsewhere. Their files are only read, each from its beginning and its end.
+
+    \b
+    Examples:
+      treering follow session.jsonl
+      treering follow session.jsonl --json --from-start
+      treering follow --programs
+      treering follow --from codex --json | jq -r 'select(.state == "waits").title'
+    """
+    with suppress(KeyboardInterrupt):
+        if programs or names:
+            given = "a SESSION" if file is not None else "--from-start" if from_start else "--root" if root else None
+            if given is not None:
+                raise click.UsageError(f"{given} and --programs exclude each other")
+            from ..programs import follow_programs
+
+            run(follow_programs, names, as_json)
+            return
+        if file is None:
+            raise click.UsageError("Missing argument 'SESSION': give one, or --programs")
+        run(_follow, file, root, as_json, from_start)
+
+
+async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) -> None:
+    async with (
+        opened(file, root) as session,
+        session.subscribe(after=0 if from_start else session.cursor) as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(watch_reader)
+        while True:
+            _show_items(await subscription.receive_many(), file, as_json=as_json)
+
+
+def _show_items(items: Iterable[Entry | Reset], file: str, *, as_json: bool) -> None:
+    """Show entries together, and a warning where the file was replaced."""
+    entries: list[Entry] = []
+    for item in items:
+        if isinstance(item, Reset):
+            show(entries, as_json=as_json)
+            entries = []
+            warn(f"{file}: the file was replaced or truncated; following it from the start")
+        else:
+            entries.append(item)
+    show(entries, as_json=as_json)
 
 
 @click.command()

@@ -15,11 +15,10 @@ from ...events.index import LogIndex
 from ...events.kinds import Kind
 from ...projections.context import DEFAULT_THINKING_LEVEL, ModelRef, level_of, model_of
 from ...projections.summary import CORRUPTED, SessionSummary
-from ..descriptions import LABEL_CHARS_MAX, short
 from ..home import Home
 from ..options import home_options, json_option, session_completion
 from ..output import run, short_line, show
-from ..rows import name_of, place_of, status_of, used, when
+from ..rows import LABEL_CHARS_MAX, name_of, place_of, short, status_of, used, when
 
 _VALUE_CHARS_MAX = 1000
 

@@ -15,12 +15,11 @@ from ...actors.host.host import SessionHost
 from ...events.errors import TreeringError
 from ...events.texts import counted
 from ...projections.summary import SessionSummary
-from ..descriptions import short
 from ..home import Home, do_each, resolve_each
 from ..messages import sentence
 from ..options import home_options, json_option, quiet_option, sessions_argument
 from ..output import confirmed, echo_json, line, run, short_line, show, tell
-from ..rows import name_of, named, table_of, when
+from ..rows import name_of, named, short, table_of, when
 
 _Named: TypeAlias = dict[str, str | None]
 

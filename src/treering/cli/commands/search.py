@@ -13,13 +13,12 @@ from ...actors.search.hits import Hit, Search
 from ...events.entries import ROLES
 from ...events.kinds import TYPE_NAMES
 from ...events.texts import counted
-from ..descriptions import ROLE_CHARS_MAX, colored, short
 from ..home import Home
 from ..messages import warn
 from ..options import Count, Moment, home_options, json_option, quiet_option
 from ..output import as_json as encoded
 from ..output import clean, run, short_line, tell
-from ..rows import NAMELESS, Prefixes, when
+from ..rows import NAMELESS, ROLE_CHARS_MAX, Prefixes, colored, short, when
 
 if TYPE_CHECKING:
     from ...actors.host.host import SessionHost

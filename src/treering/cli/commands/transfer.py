@@ -15,12 +15,12 @@ from ...actors.transfer.reports import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
 from ...events.texts import counted
-from ..descriptions import short
 from ..home import Home
 from ..messages import sentence
 from ..opening import find_entry
-from ..options import FormatName, home_options, json_option, quiet_option, session_argument
+from ..options import FormatName, home_options, json_option, programs_with_a_home, quiet_option, session_argument
 from ..output import echo_document, echo_json, line, run, show, tell, transient_progress
+from ..rows import short
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction
@@ -122,19 +122,13 @@ def _format_names() -> Sequence[str]:
     return format_names()
 
 
-def _programs_with_a_home() -> Sequence[str]:
-    from ...formats.programs import homes
-
-    return (*homes(os.environ),)
-
-
 @click.command("import")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False))
 @click.option(
     "--from",
     "programs",
     multiple=True,
-    type=FormatName(_programs_with_a_home),
+    type=FormatName(programs_with_a_home),
     help="Import all sessions of this program from where it keeps them; can be given several times.",
 )
 @click.option(

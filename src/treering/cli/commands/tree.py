@@ -16,10 +16,10 @@ from ...actors.session.session import Session
 from ...events.entries import Entry
 from ...projections.tree import TreeNode, iter_nodes, to_json
 from ..columns import cut, width_of
-from ..descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short
 from ..opening import find_leaf, opened
 from ..options import home_options, json_option, leaf_option, session_file
 from ..output import can_write_unicode, columns, echo_json_array, echo_lines, run, short_line, shows_colors
+from ..rows import LABEL_CHARS_MAX, colored, preview_of, role_of, short
 
 GUTTERS_MAX = 24
 """The maximum number of nested branches that are drawn, however wide the terminal is."""

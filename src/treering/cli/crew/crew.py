@@ -1,7 +1,8 @@
-"""The crew: agents that take one job after the other, endlessly, and forget the oldest ones."""
+"""The crew: agents that take one job after the other, endlessly, forget the oldest ones, and can be watched."""
 
 from __future__ import annotations
 
+import webbrowser
 from collections import Counter, deque
 from contextlib import suppress
 from functools import partial
@@ -10,11 +11,15 @@ from pathlib import Path
 from random import Random
 
 import anyio
+import click
+import structlog
 
 from ...actors.host.host import SessionHost
+from ...actors.host.runtime import Limits
 from ...actors.session.session import Session
-from ...events.errors import SessionExists, TreeringError
+from ...events.errors import ExtraMissing, SessionExists, TreeringError
 from ...events.telemetry import failure_of, logger
+from ..output import tell
 from .job import Job
 from .model import Pace
 from .script import Script, Story
@@ -27,6 +32,8 @@ KEPT_MAX = 60
 _BEGINS_S = 60.0
 _RESTS_S = (5.0, 30.0)
 _HOME = Path("/home/demo")
+_BEHIND_S = 480.0
+_LIMITS = Limits(cache_bytes_max=8 * 1024 * 1024)
 
 
 class Crew:
@@ -94,3 +101,34 @@ class Crew:
         while len(self._done) > KEPT_MAX:
             for each in self._done.popleft():
                 await self._host.delete(each)  # not by its id, which begins the ids of others
+
+
+async def serve_demo(folder: str, port: int, seed: int, opens: bool) -> None:
+    """Let agents work and serve their sessions, until SIGTERM or Ctrl-C.
+
+    Raises:
+        ExtraMissing: The server's packages are not installed.
+        InvalidInput: The port cannot be used.
+    """
+    try:
+        from ...server.application import app
+        from ...server.serving import listen, serve
+    except ImportError as error:
+        raise ExtraMissing("the server needs more packages: pip install 'treering[server]'") from error
+
+    listening = listen("127.0.0.1", port, None)
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    def started() -> None:
+        click.echo(address)
+        tell(f"{AGENTS} agents are at work, by a script: open the address; Ctrl-C ends it")
+        if opens:
+            webbrowser.open(address)
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))  # no line for each request
+    pace = Pace(_BEHIND_S)
+    async with SessionHost(folder, clock=pace, limits=_LIMITS) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(Crew(host, pace, seed).work)
+        await pace.catch_up()
+        await serve(app(host), listening, started=started)
+        tasks.cancel_scope.cancel()

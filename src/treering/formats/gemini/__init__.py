@@ -38,8 +38,7 @@ from ..google_unread import note_unread_of_message
 from ..json_lines import Notes, beginning, carries_text, document, first_object, objects, unheard
 from ..opening import modified_at
 from ..values import Object, as_object, as_text, as_time, kept_json
-from .history import History, HistoryMessage
-from .preambles import is_preamble, marks_of_user
+from .history import History, HistoryMessage, is_preamble, marks_of_user
 
 NAME = "gemini"
 

@@ -1,7 +1,7 @@
 """Gemini CLI: the history that the lines of a session produce. For the content of a message, see `google_messages`.
 
 Messages that were rewound or replaced keep their place; later messages follow the point from which the history
-continued.
+continued. What Gemini CLI itself puts before every conversation that it resumes is not part of one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ...events.entries import Message
 from ..chain import derived_id
 from ..google_messages import ASSISTANTS, USERS, content_of_answer, read_answer, read_responses, read_usage, read_user
 from ..json_lines import Line, Notes
+from ..messages import Preambles, marks_of, opened, tagged
 from ..values import Object, as_objects, as_text
-from .preambles import is_preamble
 
 
 class HistoryMessage(Struct, eq=False):
@@ -187,3 +188,22 @@ def _repeats(raw: Object, answer: HistoryMessage | None) -> bool:
 
 def _has_responses(raw: Object) -> bool:
     return next(read_responses(raw, "", ()), None) is not None
+
+
+_PREAMBLES = Preambles(
+    tagged("session_context", "hook_context"),
+    rf"{opened('session_context', 'hook_context')}"
+    r"|This is the Gemini CLI\.\s+We are setting up the context for our chat",
+)
+"""What Gemini CLI writes before the first prompt, and what hooks add."""
+
+
+def marks_of_user(message: Message) -> Object:
+    """Return the metadata that tells what of a user's message the program wrote; see `marks_of`."""
+    return marks_of(message.content, lambda _, part: _PREAMBLES.length(part.text.content))
+
+
+def is_preamble(raw: Object) -> bool:
+    """Return whether a message holds nothing that a user or a model said."""
+    message = read_user(raw) if as_text(raw.get("type")) in USERS else None
+    return message is not None and marks_of_user(message) == {"is_meta": True}
