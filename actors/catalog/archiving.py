@@ -26,8 +26,8 @@ from ...events.stores.base import Ref
 from ...events.stores.finding import RowQuery
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
+from ..host.listing import CurrentRows
 from ..host.tasks import on_own_task
-from .core import CurrentRows
 from .settings import Settings
 
 if TYPE_CHECKING:

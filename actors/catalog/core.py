@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
 
 import anyio
 from msgspec.structs import replace
@@ -25,22 +24,6 @@ from ..host.runtime import Runtime
 from .rows import Rows
 
 _LAST_MAX = 1024
-
-
-class CurrentRows(Protocol):
-    """The rows of all sessions, brought up to date: in memory, or in a store."""
-
-    async def find(self, query: RowQuery) -> list[SessionSummary]:
-        """Return the rows that are wanted, in order."""
-        ...
-
-    async def count(self, query: RowQuery) -> Mapping[str, int]:
-        """Return how many rows meet the conditions of a query, for each state."""
-        ...
-
-    def pages(self, query: RowQuery) -> AsyncGenerator[list[SessionSummary]]:
-        """Yield all rows that are wanted, some at a time."""
-        ...
 
 
 class HeldRows:

@@ -21,9 +21,10 @@ from ...events.stores.capabilities import KeptRow
 from ...events.stores.finding import NO_WORD, Among, FindsRows, Outdated, RowQuery
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
+from ..host.listing import CurrentRows
 from ..host.registry import Registry
 from ..host.runtime import Runtime
-from .core import CurrentRows, ListingCore, last_used, word_of
+from .core import ListingCore, last_used, word_of
 from .rows import Row, kept, session_of
 
 PAGE = 1000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, Self
 
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ...events.errors import HostClosed, InvalidInput
 from ...events.stores.base import Ref
+from ...events.stores.finding import RowQuery
 from ...projections.summary import SessionSummary
 from .runtime import Touched
 
@@ -68,6 +69,22 @@ class SessionChanged(Struct, frozen=True):
     gone: SessionSummary | None = None
 
 
+class CurrentRows(Protocol):
+    """The rows of all sessions, brought up to date: in memory, or in a store."""
+
+    async def find(self, query: RowQuery) -> list[SessionSummary]:
+        """Return the rows that are wanted, in order."""
+        ...
+
+    async def count(self, query: RowQuery) -> Mapping[str, int]:
+        """Return how many rows meet the conditions of a query, for each state."""
+        ...
+
+    def pages(self, query: RowQuery) -> AsyncGenerator[list[SessionSummary]]:
+        """Yield all rows that are wanted, some at a time."""
+        ...
+
+
 class Listing(Protocol):
     """The rows of all sessions of a store, of whatever kind.
 
@@ -80,6 +97,10 @@ class Listing(Protocol):
 
     async def rows(self) -> list[SessionSummary]:
         """Return the rows of all sessions, the most recently used first."""
+        ...
+
+    async def now(self) -> CurrentRows:
+        """Return the rows as they are now."""
         ...
 
     async def row(self, ref: Ref) -> SessionSummary | None:

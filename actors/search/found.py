@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Protocol
 
 import anyio
 
@@ -23,22 +22,6 @@ from .scope import Lookup, SearchRequest, warn_index_unavailable
 from .updating import update_unindexed
 
 
-class PagedRows(Protocol):
-    """The rows of all sessions at one moment."""
-
-    def pages(self, query: RowQuery) -> AsyncGenerator[list[SessionSummary]]:
-        """Yield all rows that are wanted, some at a time."""
-        ...
-
-
-class SearchedListing(Listing, Protocol):
-    """A listing that answers queries."""
-
-    async def now(self) -> PagedRows:
-        """Return the rows as they are now."""
-        ...
-
-
 class FoundLogs:
     """The logs of a store that finds rows.
 
@@ -48,7 +31,7 @@ class FoundLogs:
         index: The store's index, if it keeps one.
     """
 
-    def __init__(self, runtime: Runtime, listing: SearchedListing, index: FindsTexts | None) -> None:
+    def __init__(self, runtime: Runtime, listing: Listing, index: FindsTexts | None) -> None:
         self._runtime = runtime
         self._listing = listing
         self._index = index

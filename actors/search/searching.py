@@ -30,9 +30,10 @@ from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
 from ...projections.search.texts import TextReader
 from ...projections.summary import SessionSummary
+from ..host.listing import Listing
 from ..host.names import checked_path
 from ..host.runtime import Runtime
-from .found import FoundLogs, SearchedListing
+from .found import FoundLogs
 from .hits import Hit, Search
 from .scope import LOOKUP_MAX, Lookup, SearchRequest, SearchScope, warn_index_unavailable
 from .updating import INLINE_MAX, texts_of, update_index
@@ -48,7 +49,7 @@ class Searching:
         listing: The rows of all sessions, archived ones included, the most recently used first.
     """
 
-    def __init__(self, runtime: Runtime, listing: SearchedListing) -> None:
+    def __init__(self, runtime: Runtime, listing: Listing) -> None:
         self._runtime = runtime
         self._listing = listing
         self._listing_changes = 0

@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..actors.catalog.catalog import query_of_status
-from ..actors.catalog.core import CurrentRows, HeldRows, word_of
+from ..actors.catalog.core import HeldRows, word_of
+from ..actors.host.listing import CurrentRows
 from ..events.entries import Moment
 from ..events.stores.finding import NO_WORD, Among, RowQuery
 from ..projections.session_state import Word
