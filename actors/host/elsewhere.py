@@ -15,7 +15,7 @@ import anyio
 from ...events.entries import Entry
 from ...events.errors import AppendInDoubt, HostClosed, LogReplaced, SessionLocked, StoreUnavailable, TreeringError
 from ...events.stores.capabilities import Leases
-from ...events.stores.inbox import Answer, Inbox, Letter, Whereabouts
+from ...events.stores.hosts import Answer, Inbox, Letter, Whereabouts
 from ...events.telemetry import failure_of, logger
 from ..commands import Append
 from ..log.open_log import OpenLog

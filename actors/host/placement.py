@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from ...events.arguments import check_word
 from ...events.errors import InvalidInput
 from ...events.stores.base import Store
-from ...events.stores.hosts import Hosts
-from ...events.stores.inbox import Inbox
+from ...events.stores.hosts import Hosts, Inbox
 from .core import HostCore
 
 if TYPE_CHECKING:

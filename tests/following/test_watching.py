@@ -24,7 +24,7 @@ from treering.events.disk import notices
 from treering.events.stores.base import Ref
 from treering.events.stores.capabilities import Watches, offered
 from treering.events.stores.files import FileStore
-from treering.events.stores.files import watching as watcher
+from treering.events.stores.files.changes import Watch
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import MemoryDisk
 from treering.testing.stores.case import line
@@ -168,9 +168,9 @@ async def test_a_change_is_checked_only_by_the_watches_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks = 0
-    checked = watcher.Watch.changed
+    checked = Watch.changed
 
-    def counted(watch: watcher.Watch) -> set[Ref]:
+    def counted(watch: Watch) -> set[Ref]:
         nonlocal checks
         checks += 1
         return checked(watch)
@@ -186,7 +186,7 @@ async def test_a_change_is_checked_only_by_the_watches_of_its_file(
         for session, each in zip(owned, entries, strict=True):  # until every watch has begun
             await session.append_message("user", "two")
             assert await next_seq(each) == 2
-        monkeypatch.setattr(watcher.Watch, "changed", counted)
+        monkeypatch.setattr(Watch, "changed", counted)
         await check_appends(owned[0], entries[0], range(3, 8))
         assert 5 <= checks < FOLLOWED
 

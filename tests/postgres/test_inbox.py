@@ -33,7 +33,7 @@ from treering.errors import (
     UnsafeCut,
 )
 from treering.events.errors import StoreUnavailable
-from treering.events.stores.inbox import Letter
+from treering.events.stores.hosts import Letter
 from treering.stores import MemoryStore
 from treering.stores.postgres import PostgresStore, mailing, watching
 from treering.subscriptions import EntrySubscription, Reset

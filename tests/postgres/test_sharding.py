@@ -15,8 +15,7 @@ from treering import InvalidInput, MessageEntry, SessionHost
 from treering.entries import plain_text
 from treering.errors import AppendFailed, AppendInDoubt, SessionLocked
 from treering.events.errors import StoreUnavailable
-from treering.events.stores.hosts import Hosts
-from treering.events.stores.inbox import Inbox, Letter, Whereabouts
+from treering.events.stores.hosts import Hosts, Inbox, Letter, Whereabouts
 from treering.stores import Among, FindsRows, FindsTexts, Health, RowQuery, Store
 from treering.stores.postgres import PostgresStore, mailing, store_at, watching
 from treering.stores.postgres.address import parse_address

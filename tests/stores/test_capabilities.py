@@ -32,8 +32,7 @@ from treering.events.stores.capabilities import (
 from treering.events.stores.files.changes import Changes
 from treering.events.stores.files.root_folder import RootFolder
 from treering.events.stores.finding import FindsRows
-from treering.events.stores.hosts import Hosts
-from treering.events.stores.inbox import Inbox
+from treering.events.stores.hosts import Hosts, Inbox
 from treering.events.stores.search import FindsTexts
 from treering.events.stores.shelf import Shelf
 from treering.testing.stores.capabilities import ALL

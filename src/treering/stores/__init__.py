@@ -63,8 +63,7 @@ from ..events.stores.checks import check_header, check_kind, check_lines
 from ..events.stores.copying import CopyReport, NotCopied, copy_logs
 from ..events.stores.files import Durability, FileStore
 from ..events.stores.finding import Among, FindsRows, Outdated, RowColumns, RowPlace, RowQuery, columns_of
-from ..events.stores.hosts import HostRow, Hosts
-from ..events.stores.inbox import Answer, Inbox, Letter, Whereabouts
+from ..events.stores.hosts import Answer, HostRow, Hosts, Inbox, Letter, Whereabouts
 from ..events.stores.memory import MemoryStore
 from ..events.stores.search import (
     Checkpoint,

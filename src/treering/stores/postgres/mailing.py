@@ -12,7 +12,7 @@ import anyio
 
 from ...events.errors import TooLarge, TooMany
 from ...events.offload import Offload
-from ...events.stores.inbox import Answer, Letter, Whereabouts
+from ...events.stores.hosts import Answer, Letter, Whereabouts
 from .connections import Connections
 from .owning import Holdings
 from .statements import Statements

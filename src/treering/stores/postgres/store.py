@@ -13,8 +13,7 @@ from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo
 from ...events.stores.capabilities import Health, KeepsRows, Leases, Packs, Watches, offered
 from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
-from ...events.stores.hosts import HostRow, Hosts
-from ...events.stores.inbox import Answer, Inbox, Letter
+from ...events.stores.hosts import Answer, HostRow, Hosts, Inbox, Letter
 from ...events.stores.search import FindsTexts, KeepsSearch
 from .acquiring import Acquirer
 from .address import parse_address

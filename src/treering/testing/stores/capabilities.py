@@ -27,8 +27,7 @@ from ...events.stores.capabilities import (
     Watches,
 )
 from ...events.stores.finding import FindsRows
-from ...events.stores.hosts import Hosts
-from ...events.stores.inbox import Inbox
+from ...events.stores.hosts import Hosts, Inbox
 from ...events.stores.search import FindsTexts, KeepsSearch
 from .case import StoreCase, Writer, bare, line, lines, read_all
 

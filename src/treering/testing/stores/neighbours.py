@@ -7,8 +7,7 @@ from anyio import fail_after, to_thread
 
 from ...events.errors import TooLarge
 from ...events.stores.base import Store
-from ...events.stores.hosts import HostRow, Hosts
-from ...events.stores.inbox import Answer, Inbox, Letter, Whereabouts
+from ...events.stores.hosts import Answer, HostRow, Hosts, Inbox, Letter, Whereabouts
 from .case import StoreCase
 
 _KEEP_S = 60.0

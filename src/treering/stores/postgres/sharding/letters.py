@@ -9,7 +9,7 @@ import anyio
 
 from ....events.errors import StoreUnavailable
 from ....events.stores.base import Ref
-from ....events.stores.inbox import Answer, Inbox, Letter, Whereabouts
+from ....events.stores.hosts import Answer, Inbox, Letter, Whereabouts
 from ....events.telemetry import logger
 
 NOTED_MAX = 65536

@@ -29,8 +29,7 @@ from ....events.stores.base import (
 )
 from ....events.stores.capabilities import Health, KeepsRows, Leases, Packs, Watches, offered
 from ....events.stores.finding import FindsRows
-from ....events.stores.hosts import Hosts
-from ....events.stores.inbox import Inbox
+from ....events.stores.hosts import Hosts, Inbox
 from ....events.stores.search import FindsTexts, KeepsSearch
 from ....events.telemetry import logger
 from .finding import ShardedRows
