@@ -33,9 +33,8 @@ from ...projections.summary import SessionSummary
 from ..host.listing import Listing
 from ..host.names import checked_path
 from ..host.runtime import Runtime
-from .found import FoundLogs
 from .hits import Hit, Search
-from .scope import LOOKUP_MAX, Lookup, SearchRequest, SearchScope, warn_index_unavailable
+from .scope import LOOKUP_MAX, FoundLogs, Lookup, SearchRequest, SearchScope, warn_index_unavailable
 from .updating import INLINE_MAX, texts_of, update_index
 
 _LOOKUPS_AT_ONCE = 64

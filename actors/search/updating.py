@@ -24,13 +24,18 @@ from ...events.stores.search import (
 from ...events.telemetry import logger
 from ...projections.search.texts import TextReader
 from ..host.runtime import Runtime
-from .scope import is_indexed
 
 INLINE_MAX = 64 * 1024
 """How many bytes or characters are searched on the event loop; more goes to a worker thread."""
 
 _PORTION_CHARS = 4 * 1024 * 1024
 _PORTIONS_MAX = 256
+
+
+def is_indexed(ref: Ref, stamp: Stamp, indexed: Mapping[Ref, IndexedLog]) -> bool:
+    """Return whether a log is fully indexed."""
+    log = indexed.get(ref)
+    return log is not None and log.stamp == text_of(stamp)
 
 
 async def update_index(runtime: Runtime, index: KeepsSearch, stamps: Mapping[Ref, Stamp]) -> None:
