@@ -6,17 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treering import (
-    Changed,
-    Context,
-    Cursor,
-    Entry,
-    Reset,
-    SessionHost,
-    SessionLocked,
-    SessionNotFound,
-    Snapshot,
-)
+from treering import Changed, Context, Cursor, Entry, Reset, SessionHost, SessionLocked, SessionNotFound, Snapshot
 
 from .other_process import AnotherProcess, seq_and_text
 

@@ -224,7 +224,12 @@ ADDED = {
         later=('"protocol_version":"1.5"', '"protocol_version":"2.0"'),
         odd={
             "a record of another kind": Odd(
-                "record of kind context.remark", "append_message", replaced_by(RECORD | {"remark": NOTED})
+                "record of kind context.remark", "tools_snapshot", replaced_by(RECORD | {"remark": NOTED})
+            ),
+            "a prompt that was not sent": Odd(
+                "prompt that was not sent so far",
+                "prompt.completed",
+                replaced_by(RECORD | {"type": "turn.steer", "input": [{"type": "text", "text": NOTED}]}),
             ),
             "a field of a record": Odd("record field aside", "append_message", with_aside()),
             "a field of a message": Odd("message field aside", "append_message", with_aside("message")),

@@ -60,19 +60,9 @@ async def test_labels_are_listed_in_path_order(session: Session) -> None:
     aside = await session.append_message("user", "elsewhere")
     await session.set_label(aside, "side")
     await session.branch(ids[5])
-    assert session.labels() == [
-        (ids[0], "chapter 0"),
-        (ids[2], "chapter 2"),
-        (ids[4], "chapter 4"),
-        (aside, "side"),
-    ]
+    assert session.labels() == [(ids[0], "chapter 0"), (ids[2], "chapter 2"), (ids[4], "chapter 4"), (aside, "side")]
     await session.branch(aside)
-    assert session.labels() == [
-        (ids[0], "chapter 0"),
-        (aside, "side"),
-        (ids[2], "chapter 2"),
-        (ids[4], "chapter 4"),
-    ]
+    assert session.labels() == [(ids[0], "chapter 0"), (aside, "side"), (ids[2], "chapter 2"), (ids[4], "chapter 4")]
 
 
 @pytest.mark.feature("G-124", "G-126")

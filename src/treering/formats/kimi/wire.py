@@ -69,7 +69,7 @@ _BOOKKEEPING = frozenset(
     {
         *("agent.message.appended", "agent.switched", "context.undone", "llm.tools_snapshot", "metadata"),
         *("profile.bind", "subagent.completed", "subagent.failed", "subagent.spawned", "subagent.started"),
-        *("tools.update_store", "turn.prompt", "turn.steer"),
+        "tools.update_store",
     }
 )
 """Records that repeat what others say, and the program's own instructions."""
@@ -104,6 +104,7 @@ class Wire:
         self._step: _Step | None = None
         self._provider, self._model, self._level = "", "", ""
         self._turns: list[str | None] = []  # the leaf before each prompt
+        self._asked: dict[str, Object] = {}  # the prompts that no message repeats so far, by their words
 
     def entries(self, lines: Iterable[Line]) -> Iterator[KnownEntry]:
         """Yield the entries that the records become."""
@@ -120,6 +121,8 @@ class Wire:
             else:
                 yield from self._record(kind, record, time)
         yield from self._end_step()
+        for each in self._asked.values():
+            self._notes.leave_out("prompt that was not sent so far", each)
         self._notes.close()
 
     def _record(self, kind: str, record: Object, time: datetime | None) -> Iterator[KnownEntry]:
@@ -128,6 +131,9 @@ class Wire:
                 yield from self._end_step()
                 self._notes.check_fields("record", record, _RECORD_FIELDS)
                 yield from self._message(as_object(record.get("message")), time)
+            case "turn.prompt" | "turn.steer":
+                self._asked[_said_in(record.get("input"))] = record
+                self._notes.skip(kind)
             case "llm.request":
                 yield from self._settings(record, time)
             case "usage.record":
@@ -177,6 +183,7 @@ class Wire:
         if role not in _ROLES:
             self._notes.leave_out("message of an unknown role", message)
             return
+        self._asked.pop(_said_in(message.get("content")), None)
         parts = self._parts(message.get("content"))
         if role == "tool":
             call = as_text(message.get("toolCallId"))
@@ -276,6 +283,10 @@ def _part(part: Object) -> Content | None:
             return image_at(address) if address else None
         case _:
             return None
+
+
+def _said_in(content: JSON) -> str:
+    return "\n".join(as_words(as_object(each).get("text")) for each in as_items(content))
 
 
 def _usage(record: Object) -> Usage:
