@@ -374,11 +374,11 @@ OBJECTS = st.dictionaries(WORDS, strategies.json_values(max_leaves=3), max_size=
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
-    """Messages that nanocoder can represent: one text each, and calls with their results."""
+    """Messages that nanocoder can represent: one text each, and calls, whose ids each turn uses again, with results."""
     found: list[Message] = []
-    for number in range(draw(st.integers(0, 3))):
+    for _ in range(draw(st.integers(0, 3))):
         found.append(Message(draw(st.sampled_from(["user", "system"])), (text(draw(WORDS)),)))
-        calls = [tool_use(f"c{number}-{n}", f"t{n}", draw(OBJECTS)) for n in range(draw(st.integers(0, 3)))]
+        calls = [tool_use(f"c{n}", f"t{n}", draw(OBJECTS)) for n in range(draw(st.integers(0, 3)))]
         texts: list[Content] = [text(draw(WORDS))] if not calls or draw(st.booleans()) else []
         model = draw(st.none() | st.just("qwen"))
         found.append(Message("assistant", (*texts, *calls), model=model, stop_reason=draw(st.none() | WORDS)))
@@ -408,6 +408,8 @@ def test_written_messages_read_back_equal(
     ]
     assert again.messages == messages
     assert again.codes(notes=True) == []
+    shown = [part.tool_result.text for message in messages for part in message.content if part.type == "tool_result"]
+    assert [run["result"]["content"] for run in lines(folder / "tools.jsonl")] == shown
 
 
 def test_images_become_text_and_results_become_messages_of_their_own(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ class _Reading:
         self._tail_by_message: dict[str, str] = {}  # the last entry made from each message, by message id
         self._last_message = ""  # the id of the message read last
         self._cumulative: dict[str, int] = {}
-        self._runs_by_call: dict[str, Run] = {}  # by call id
+        self._runs_by_call: dict[str, list[Run]] = {}  # by call id, which may be used again
         self._runs_by_message: dict[str, list[Run]] = {}  # by message id, if the call id is missing
         self._open_calls: dict[str, tuple[str, str]] = {}  # calls of the last answer: its entry id, the tool's name
 
@@ -198,7 +198,7 @@ class _Reading:
             note_unread_of_run(line.value, notes)
             run = read_run(line.value)
             if run.record.tool_call_id:
-                self._runs_by_call[run.record.tool_call_id] = run
+                self._runs_by_call.setdefault(run.record.tool_call_id, []).append(run)
             else:
                 self._runs_by_message.setdefault(run.record.message_id or "", []).append(run)
         notes.close()
@@ -229,7 +229,8 @@ class _Reading:
         entry = self._chain.add(message, id=source_id, time=time)
         run = self._run_of(message, entry.id, source_id)
         if run is not None and not run.record.success:
-            result = tool_result(run.record.tool_call_id, run.content, is_error=True)
+            own = next((part.tool_result.text for part in message.content if isinstance(part, ToolResultPart)), "")
+            result = tool_result(run.record.tool_call_id, own or run.content, is_error=True)
             entry = replace(entry, **{entry.type: replace(message, content=(result,))})
         for summary in summaries:
             summary.note_message(source_id, entry.id)
@@ -278,27 +279,32 @@ class _Reading:
                 call = part.tool_use
                 self._open_calls[call.id] = (entry_id, call.name)
                 run = next((each for each in unplaced if each.record.tool_name == call.name), None)
-                if run is not None and call.id not in self._runs_by_call:
+                if run is not None and not self._runs_by_call.get(call.id):
                     unplaced.remove(run)
-                    self._runs_by_call[call.id] = replace(run, record=replace(run.record, tool_call_id=call.id))
+                    self._runs_by_call[call.id] = [replace(run, record=replace(run.record, tool_call_id=call.id))]
             elif isinstance(part, ToolResultPart):
                 call_id = part.tool_result.tool_use_id
                 caller, _ = self._open_calls.pop(call_id, (None, ""))
-                run = self._runs_by_call.pop(call_id, None)
-                return None if run is None else self._with_caller(run, caller)
+                return self._take_run(call_id, caller)
         if unplaced:
             self._runs_by_message[source_id] = unplaced
         return None
 
-    def _with_caller(self, run: Run, caller: str | None) -> Run:
+    def _take_run(self, call_id: str, caller: str | None) -> Run | None:
+        """Remove and return the run of a call: the one that names its answer, or else the first."""
+        runs = self._runs_by_call.get(call_id, [])
+        if not runs:
+            return None
+        run = next((each for each in runs if each.record.message_id == caller), runs[0])
+        runs.remove(run)
         return run if caller is None else replace(run, record=replace(run.record, message_id=caller))
 
     def _missing_results(self) -> Iterator[KnownEntry]:
         """Yield the results that are missing from the messages but present in the runs."""
         for call_id, (caller, name) in self._open_calls.items():
-            run = self._runs_by_call.pop(call_id, None)
+            run = self._take_run(call_id, caller)
             if run is not None:
-                record = self._with_caller(run, caller).record
+                record = run.record
                 result = tool_result(call_id, run.content, is_error=not record.success)
                 yield self._chain.add(Message("tool", (result,), tool_name=name), time=run.time)
                 yield self._chain.add(record, id=run.id)
@@ -315,7 +321,8 @@ class _Reading:
                 self._notes.add(
                     "orphan", "warning", f"summary {summary.id!r} covers messages that are missing, so it is left out"
                 )
-        for run in (*self._runs_by_call.values(), *(run for runs in self._runs_by_message.values() for run in runs)):
+        left = (*self._runs_by_call.values(), *self._runs_by_message.values())
+        for run in (run for runs in left for run in runs):
             record = replace(run.record, tool_call_id=run.record.tool_call_id or "unknown")
             self._notes.add(
                 "orphan",

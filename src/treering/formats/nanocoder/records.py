@@ -48,8 +48,8 @@ class Records:
         self.summaries: dict[str, Object] = {}
         self.context: Object = {}
         self._totals = [0]
-        self._calls: dict[str, tuple[SimpleMessage, ToolUse]] = {}
-        self._results: dict[str, SimpleMessage] = {}
+        self._calls: dict[str, tuple[SimpleMessage, ToolUse]] = {}  # the last of each id, which may be used again
+        self._answered: dict[str, tuple[SimpleMessage, ToolUse] | None] = {}  # the calls of results, by their ids
         for source in self.sources:
             self._add_message(source)
         self._add_runs(entries)
@@ -77,7 +77,7 @@ class Records:
         if source.result is not None:
             call_id = source.result.tool_use_id
             line["tool"] = {"callId": call_id, "name": self._tool_name(source)}
-            self._results[call_id] = source
+            self._answered[source.id] = self._calls.get(call_id)
         elif source.role == "assistant":
             line["assistant"] = self._assistant_fields(source)
         self.messages.append(line)
@@ -102,26 +102,26 @@ class Records:
     # -- runs of tools
 
     def _add_runs(self, entries: Sequence[Entry]) -> None:
-        recorded = {
-            entry.tool_execution.tool_call_id: entry for entry in entries if isinstance(entry, ToolExecutionEntry)
-        }
-        for source in self.sources:
-            call_id = source.result.tool_use_id if source.result else ""
-            if call_id and call_id not in recorded:
-                run_id = _derived_run_id(source.id)
-                self._add_run(run_id, source.time, self._derived_run(source))
-            elif call_id and self._results[call_id] is source:
-                entry = recorded.pop(call_id)
-                self._add_run(entry.id, entry.timestamp, entry.tool_execution)
-        for entry in recorded.values():
-            self._add_run(entry.id, entry.timestamp, entry.tool_execution)
+        recorded: dict[str, list[ToolExecutionEntry]] = {}
+        for entry in entries:
+            if isinstance(entry, ToolExecutionEntry):
+                recorded.setdefault(entry.tool_execution.tool_call_id, []).append(entry)
+        calls = [(each, each.result.tool_use_id) for each in self.sources if each.result and each.result.tool_use_id]
+        own = {source.id: recorded[call].pop() for source, call in reversed(calls) if recorded.get(call)}
+        for source, _ in calls:
+            if source.id in own:
+                self._add_run(own[source.id].id, own[source.id].timestamp, own[source.id].tool_execution, source)
+            else:
+                self._add_run(_derived_run_id(source.id), source.time, self._derived_run(source), source)
+        for each in (each for left in recorded.values() for each in left):
+            self._add_run(each.id, each.timestamp, each.tool_execution)
 
     def _derived_run(self, source: SimpleMessage) -> ToolExecution:
         """Return the record of a run, derived from its call and its result."""
         result = source.result
         if result is None:
             raise TypeError("the message is not a tool result")
-        caller = self._calls.get(result.tool_use_id)
+        caller = self._answered[source.id]
         duration_ms = source.message.duration_ms
         if duration_ms is None and caller is not None:
             duration_ms = max(0.0, (source.time - caller[0].time).total_seconds() * 1000)
@@ -134,8 +134,8 @@ class Records:
             duration_ms=duration_ms,
         )
 
-    def _add_run(self, run_id: str, time: datetime, record: ToolExecution) -> None:
-        caller, answer = self._calls.get(record.tool_call_id), self._results.get(record.tool_call_id)
+    def _add_run(self, run_id: str, time: datetime, record: ToolExecution, answer: SimpleMessage | None = None) -> None:
+        caller = self._answered[answer.id] if answer is not None else self._calls.get(record.tool_call_id)
         result: Object = {"success": record.success, "content": answer.text if answer else ""}
         if record.error is not None:
             result["error"] = record.error
