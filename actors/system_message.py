@@ -21,11 +21,7 @@ _SHOWN = frozenset({Kind.SYSTEM, Kind.CONTEXT_EDIT})
 
 
 def system_message(
-    index: LogIndex,
-    leaf: int,
-    path: Iterable[int],
-    entries: Mapping[int, Entry | None],
-    new_entries: Sequence[Entry],
+    index: LogIndex, leaf: int, path: Iterable[int], entries: Mapping[int, Entry | None], new_entries: Sequence[Entry]
 ) -> Raw | None:
     """Return the system message for a compaction to store, or None if the context shows no system message.
 

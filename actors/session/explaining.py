@@ -39,11 +39,7 @@ class Explaining(Fitting):
     __slots__ = ()
 
     async def context_report(
-        self,
-        entry_id: str | None = None,
-        *,
-        budget: ContextBudget | None = None,
-        builder: ContextBuilder | None = None,
+        self, entry_id: str | None = None, *, budget: ContextBudget | None = None, builder: ContextBuilder | None = None
     ) -> ContextReport:
         """Return what a model saw at an entry: what was sent, masked, summarized or cut, and the tokens of each part.
 

@@ -215,11 +215,7 @@ def _not_a_message_error(log: OpenLog, entry_id: str) -> EntryNotFound | Invalid
 
 
 async def _make_and_store(
-    session: Appending,
-    needed: NeededSummary,
-    summarizer: Summarizer,
-    tokenizer: Tokenizer,
-    options: SummarizerOptions,
+    session: Appending, needed: NeededSummary, summarizer: Summarizer, tokenizer: Tokenizer, options: SummarizerOptions
 ) -> StoredSummary:
     """Call the summarizer, and store the summary in the log."""
     messages = [each.message for each in needed.messages]

@@ -104,8 +104,6 @@ async def _path(log: OpenLog, leaf_id: str | None) -> _Path:
     end = index.path_end(leaf_id)
     context = await log.context(end)
     messages = paired(context.messages)
-    if not messages:
-        raise InvalidInput(f"session {index.header.id!r} has no message on this path that could be handed over")
     entries = {each.id: each for each in await log.entries_in([*index.upward(end)][::-1])}
     given = [
         (each.entry_id, entries[each.entry_id].timestamp if each.entry_id in entries else EPOCH, each.message)
@@ -116,6 +114,8 @@ async def _path(log: OpenLog, leaf_id: str | None) -> _Path:
     left_out += _unpaired(context.messages, messages)
     title = index.info.name or index.header.title or index.first_message or None
     talk = talk_of(index.header.id, title, given, left_out)
+    if not talk.messages:
+        raise InvalidInput(f"session {index.header.id!r} has no message on this path that could be handed over")
     return _Path(index.header, index.ids[end], log.dialect.can_append_aside, talk)
 
 

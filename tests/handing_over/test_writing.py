@@ -305,8 +305,10 @@ async def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
     async with SessionHost(tmp_path / "root") as host:
         session = await host.create()
         question = await session.append_custom_entry("x", 1)
-        with pytest.raises(InvalidInput, match="no message"):
-            await session.hand_over("pi", cwd=project)
+        for program in ("pi", "claude-code", "qwen"):
+            with pytest.raises(InvalidInput, match="no message"):
+                await session.hand_over(program, cwd=project)
+            await session.append_message("user", " ")
         await session.append_message("user", "Hello")
         with pytest.raises(InvalidInput, match="no program"):
             await session.hand_over("emacs", cwd=project)
@@ -320,7 +322,7 @@ async def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
             with pytest.raises(ReadOnly):
                 await follower.hand_over("pi", cwd=project)
             assert (await follower.hand_over("pi", cwd=project, dry_run=True)).left_out == ()
-        assert len(await session.entries()) == 2
+        assert len(await session.entries()) == 5
     assert files_in(home) == []
 
 

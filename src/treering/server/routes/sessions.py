@@ -12,14 +12,7 @@ from msgspec.structs import replace
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session
 from ...events.entries import SessionInfo
-from ...events.errors import (
-    CommandConflict,
-    EntryNotFound,
-    InvalidInput,
-    NotAuthorized,
-    SessionExists,
-    SessionNotFound,
-)
+from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
 from ...events.json_values import raw_object
 from ...events.stores.finding import RowQuery
 from ...projections.summary import SessionSummary
@@ -326,14 +319,7 @@ async def _row(call: Call[Nothing, None]) -> SessionRow:
     return row_of(call.service, await call.service.row(call.principal, call.session_id))
 
 
-@routes.add(
-    "DELETE",
-    "/v1/sessions/{session_id}",
-    right="admin",
-    status=204,
-    errors=(404, 412, 423),
-    conditional=True,
-)
+@routes.add("DELETE", "/v1/sessions/{session_id}", right="admin", status=204, errors=(404, 412, 423), conditional=True)
 async def delete_session(call: Call[Nothing, None]) -> Reply:
     """Delete a session permanently, with every copy of its content."""
     await call.service.host.delete(await _row_to_change(call))
