@@ -127,6 +127,8 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
     """Write a log in one step, out of reach of whoever cancels the caller."""
     source = core.registry.source(ref)
     await on_own_task(core.runtime, partial(_write_whole, core, source, copy, replacing=replacing))
+    if core.runtime.looks is None:  # the handle answers without waiting, as that of a loaded session does
+        await source.ready()
     return source
 
 

@@ -129,6 +129,9 @@ async def test_a_host_works_with_a_store_that_has_no_capability() -> None:
         assert [row.id for row in await host.list_sessions()] == ["s"]
         async with host.search("find") as hits:
             assert [hit.session_id async for hit in hits] == ["s"]
+        fork = await session.fork()
+        assert (len(fork.path()), fork.message_count, fork.header.parent_session) == (2, 2, "s")
+        await host.delete(fork)
         await host.archive("s")
         (row,) = await host.list_sessions(status="archived")
         assert (row.id, row.path) == ("s", None)
