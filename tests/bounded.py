@@ -1,7 +1,5 @@
 """A bound for tests of things that must end: a host that can never be closed hangs whatever scope its caller is in."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures for all tests: the event loops (which: loops.py), a host, real session files, counts of what is proved."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import importlib
@@ -26,11 +24,7 @@ from .sampling import examples
 
 # The same examples in every run, however slow the machine, so that failures can be reproduced. The soak tries more.
 settings.register_profile(
-    "here",
-    max_examples=examples(40),
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    "here", max_examples=examples(40), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("here")
 

@@ -1,7 +1,5 @@
 """Installs treering from a checkout into a folder, as pip does it from a wheel, without a network."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ A bound in seconds is for a machine of one's own. A test adds to it what its pro
 fails for what they do, and not for what others do beside them.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Mapping

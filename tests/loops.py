@@ -13,8 +13,6 @@ one loop (virtual time, how asyncio cancels) defines a fixture `anyio_backend` o
 loops by `parametrize`; both are left alone.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

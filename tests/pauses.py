@@ -1,7 +1,5 @@
 """Interrupting a call at each of its pauses, by a cancel scope or by asyncio itself."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Container, Coroutine, Generator
 from importlib.util import find_spec

@@ -4,8 +4,6 @@ A promise is proven by the tests that are marked with its id, and says what thei
 library from different sides, so a test may have ids of several.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Cases of which `make test` runs some, and `make soak` the rest."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from itertools import product

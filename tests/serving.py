@@ -1,7 +1,5 @@
 """A server on a real socket of this machine, over a host that the test holds too."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping

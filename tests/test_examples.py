@@ -1,7 +1,5 @@
 """The examples run unchanged, and print the expected lines."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The three packages at the top of the checkout are importable and installed only as parts of treering."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

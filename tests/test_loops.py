@@ -1,7 +1,5 @@
 """Each async test runs on the loops that tests/loops.py names for its module, and on no others."""
 
-from __future__ import annotations
-
 import inspect
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """The `feature` marks of the tests name the promises, and every promise is proven."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """One way to say a thing: the public signatures name durations, paths, words and options alike."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Fixtures for tests of agents: a session, and a tool."""
 
-from __future__ import annotations
-
 import pytest
 
 from treering import Session, SessionHost, Tool, tool

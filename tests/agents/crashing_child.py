@@ -9,8 +9,6 @@ A line is a folder, a dialect and a point. The worker's agent runs until that po
     torn       like `between`, with half a line at the end of the file
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Any

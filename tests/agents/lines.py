@@ -1,7 +1,5 @@
 """What the tests of agents share: messages as lines, checks of calls and results, tools, a session of three methods."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import anyio

@@ -1,7 +1,5 @@
 """Turns that are cancelled at any await: acknowledged entries stay, and the next turn closes open calls."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An agent compacts its session exactly when the next request would exceed the window minus the reserve."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Awaitable, Iterator
 
 import pytest

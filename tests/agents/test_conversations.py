@@ -1,7 +1,5 @@
 """Agents without a session, with an object that has the three methods, and with a `Session`."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

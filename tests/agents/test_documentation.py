@@ -1,7 +1,5 @@
 """The names on the page about agents exist; tests/docs run its programs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Calls without results: suspended turns are resumed, and after a kill the next turn closes what is open."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

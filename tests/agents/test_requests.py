@@ -1,7 +1,5 @@
 """Requests to models, and the models for tests."""
 
-from __future__ import annotations
-
 from contextlib import aclosing
 
 import pytest

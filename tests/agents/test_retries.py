@@ -1,7 +1,5 @@
 """Retries: growing delays, side branches with the parts of failed answers, and the policy for left branches."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias

@@ -1,6 +1,6 @@
 """Tools: made from functions, run in parallel, with failures that become results for the model."""
 
-from __future__ import annotations
+from __future__ import annotations  # for the functions whose annotations cannot be resolved
 
 import asyncio
 import re

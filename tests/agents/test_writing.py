@@ -1,7 +1,5 @@
 """An agent writes to its session at once: before it asks the model, when an answer ends, when a result comes."""
 
-from __future__ import annotations
-
 import re
 import stat
 from collections.abc import AsyncGenerator, Sequence
@@ -13,17 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    Message,
-    Session,
-    SessionHost,
-    Tool,
-    Usage,
-    message,
-    tool_use,
-)
+from treering import AgentOptions, AgentSession, Message, Session, SessionHost, Tool, Usage, message, tool_use
 from treering.agents import MessageEnd, ModelEvent, ModelRequest, ToolExecutionEnd, ToolOutput, TurnEnd
 from treering.entries import ContentLike, ToolExecutionEntry
 from treering.errors import AnswerCutOff

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ANN401  # arguments of any type are the subject
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any, cast
 

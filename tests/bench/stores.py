@@ -1,7 +1,5 @@
 """Two sides for the comparison of stores that need no framework: plain files, and a host of treering."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path

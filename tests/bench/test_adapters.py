@@ -1,7 +1,5 @@
 """The comparison of frameworks' own stores with adapters: what it counts and keeps, and what `make bench` shows."""
 
-from __future__ import annotations
-
 from io import StringIO
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The benchmark harness runs and reports; its figures are not asserted."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The ways of an append are those that the library takes; their times are not asserted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command that measures very many sessions in PostgreSQL: where it measures, what it keeps, what it prints."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

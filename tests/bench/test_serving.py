@@ -1,7 +1,5 @@
 """The benchmarks of the server: what they ask is answered, and what it costs is counted for the right process."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """The soak runs, reports, and detects missing entries; its figures are not asserted."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

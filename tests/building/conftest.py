@@ -1,7 +1,5 @@
 """Fixtures for tests of building contexts: a session on disk."""
 
-from __future__ import annotations
-
 import pytest
 
 from treering import Session, SessionHost

@@ -1,7 +1,5 @@
 """What the tests of building contexts make: contexts and sources of messages, budgets, a tokenizer."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A summarizer with a given answer."""
 
-from __future__ import annotations
-
 from treering.events.errors import ContextOverflow
 from treering.projections.building.summaries import Summary, SummaryRequest
 from treering.projections.tokens import count_messages

@@ -1,7 +1,5 @@
 """Budgets, and how messages are counted against them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

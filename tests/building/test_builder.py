@@ -1,7 +1,5 @@
 """The builder uses the first strategy that fits, then the minimal context, and raises an overflow only after that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

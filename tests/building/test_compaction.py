@@ -1,7 +1,5 @@
 """Compacting a session: a safe cut, a summary that is shorter, and one appended entry; or no change at all."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Context edits: whatever is built from a session shows edited content, and no removed or cleared content."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Literal

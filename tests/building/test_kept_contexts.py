@@ -1,7 +1,5 @@
 """Contexts that are kept and extended equal those built from scratch, whatever happened to the session in between."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

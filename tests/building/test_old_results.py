@@ -1,7 +1,5 @@
 """Strategies that send all messages: as they are, with old results masked in steps, or shortened by kind of tool."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

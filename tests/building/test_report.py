@@ -1,16 +1,6 @@
 """The report of a context says of each message what became of it and why, and its tokens add up."""
 
-from __future__ import annotations
-
-from treering import (
-    ContextBuilder,
-    Message,
-    Session,
-    SessionHost,
-    Usage,
-    tool_result,
-    tool_use,
-)
+from treering import ContextBuilder, Message, Session, SessionHost, Usage, tool_result, tool_use
 from treering.contexts import ContextItem, ContextReport, calculate_budget
 from treering.entries import BashExecution, Provider
 

@@ -1,7 +1,5 @@
 """Building contexts of sessions: budgets, stored summaries and their usage, compactions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Summaries of conversations and of branches that are left."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

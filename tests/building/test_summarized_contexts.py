@@ -1,7 +1,5 @@
 """Strategies that send less: a summary and the last messages, or the state of the work and the last request."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

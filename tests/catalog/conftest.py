@@ -1,7 +1,5 @@
 """Fixtures for tests of the catalog: a root, a clock."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sessions for tests of the catalog, and what tells which files were opened."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The time of the last access of a session: only loading it and appending to it set it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

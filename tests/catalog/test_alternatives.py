@@ -1,7 +1,5 @@
 """What sessions do not do (file checkpoints, scoped state, composite keys), and what programs can use instead."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The doctor checks the index, and a repair rebuilds it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A host over a store that finds rows holds none of them: it asks for what it shows, and makes only what changed."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

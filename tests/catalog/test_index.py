@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

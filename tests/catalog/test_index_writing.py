@@ -1,7 +1,5 @@
 """When the index is written: a while after a change, and at most once per interval; appends never wait for it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

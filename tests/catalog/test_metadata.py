@@ -1,7 +1,5 @@
 """Data about a session as a whole: metadata, title, provider, statistics."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path

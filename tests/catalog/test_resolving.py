@@ -1,7 +1,5 @@
 """Which session a text means: by id, name, path, the beginning of an id, or `last`; from any directory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The settings of a host: defaults, wrong values, files, and their effects."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

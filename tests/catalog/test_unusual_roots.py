@@ -1,7 +1,5 @@
 """Roots that hold other things than session files: folders without permission, links, a named pipe."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """The command line in tests: session files, sessions under a root, and ways to run the command."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

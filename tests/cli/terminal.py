@@ -1,7 +1,5 @@
 """A pseudo-terminal for tests: it runs the command, sends keys, and shows what is on the screen."""
 
-from __future__ import annotations
-
 import os
 import sys
 import termios

@@ -1,7 +1,5 @@
 """The commands archive, unarchive, delete, gc, rename and label."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`treering chat` without a terminal: which session it uses, lines, slash commands, and single answers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`treering chat` with a model behind an HTTP server: requests, failures, usage."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

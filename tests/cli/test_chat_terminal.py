@@ -1,7 +1,5 @@
 """`treering chat` at a terminal: typing, streamed answers, stopping them, leaving, and resuming."""
 
-from __future__ import annotations
-
 import signal
 from importlib.util import find_spec
 

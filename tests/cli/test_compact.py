@@ -1,7 +1,5 @@
 """`treering compact` and `treering debug context`: compacting a session, and showing what a model would be sent."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """The story that `treering demo` plays: its output and its files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

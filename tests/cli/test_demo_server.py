@@ -1,7 +1,5 @@
 """`treering demo --serve`: what its agents write, and how it begins and ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

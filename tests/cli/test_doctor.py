@@ -1,7 +1,5 @@
 """The doctor: each kind of damage, with its file, line and byte, and the command that reports and repairs it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -122,11 +120,7 @@ DAMAGE: list[tuple[Sequence[Line], str, list[str]]] = [
         "3 time_backwards note b",
         [],
     ),
-    (
-        [*chain("a<gone"), b"garbage\n", *chain("a<a", 3), *batch("t<a", 4, 2), b'{"torn'],
-        IN_ORDER,
-        [],
-    ),
+    ([*chain("a<gone"), b"garbage\n", *chain("a<a", 3), *batch("t<a", 4, 2), b'{"torn'], IN_ORDER, []),
     (
         [
             *chain("a"),
@@ -308,10 +302,7 @@ def test_the_command_prints_findings_and_fails_and_repairs_them(cli: Cli) -> Non
     fate = "the file ends in 6 bytes of an unfinished line, which is moved to a file of its own at the next "
     fate += "write to the session"
     result = cli("doctor", cli.folder)
-    assert result.stdout.splitlines() == [
-        f"{path}:2:{SIZE}: error: {MISSING}",
-        f"{path}:3:{size}: error: {fate}",
-    ]
+    assert result.stdout.splitlines() == [f"{path}:2:{SIZE}: error: {MISSING}", f"{path}:3:{size}: error: {fate}"]
     assert (result.exit_code, result.stderr) == (1, "1 session, 2 findings\n")
 
     result = cli("doctor", cli.folder, "--repair")

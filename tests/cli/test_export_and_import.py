@@ -1,7 +1,5 @@
 """`treering export` and `treering import`: formats, targets, redaction, damage, folders."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`treering follow` as another process: what it prints when a file grows, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`treering follow --programs`: a list at a terminal that is kept up to date, and lines elsewhere."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line when it is interrupted, called wrongly or given odd times, and the warnings that it prints."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

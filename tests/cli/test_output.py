@@ -1,7 +1,5 @@
 """The output of commands: stdout and stderr, exit codes, colors, encodings, help; and reading changes nothing."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

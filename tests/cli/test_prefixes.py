@@ -1,7 +1,5 @@
 """Ids in lists: shortened to unambiguous prefixes, and never left out."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`treering resume`: a session given by text, or chosen at a terminal."""
 
-from __future__ import annotations
-
 import re
 import signal
 from datetime import UTC, datetime, timedelta

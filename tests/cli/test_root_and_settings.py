@@ -1,7 +1,5 @@
 """The root that commands use, and the settings in it."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

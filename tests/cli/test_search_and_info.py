@@ -1,7 +1,5 @@
 """`treering search`, `treering info`, shell completion, and the reference of the commands."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

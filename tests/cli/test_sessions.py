@@ -1,7 +1,5 @@
 """`treering sessions` and `treering current`: their output as text and as JSON."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

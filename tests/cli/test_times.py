@@ -1,7 +1,5 @@
 """Printing times relative to now, and parsing times on the command line."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 
 import click

@@ -1,7 +1,5 @@
 """Makes the programs beside the pages importable, and those of `bench`: they are not installed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

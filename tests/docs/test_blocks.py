@@ -1,7 +1,5 @@
 """The blocks of the pages that are not Python: commands are ones that exist, and data can be read."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -4,8 +4,6 @@ What a page leaves to its reader (a session, a budget) is defined for each sampl
 is special about it: `<!-- not run: why -->`, or `<!-- run: until the host closes -->` if it follows a session.
 """
 
-from __future__ import annotations
-
 import ast
 import logging
 import re

@@ -1,7 +1,5 @@
 """The pages of the site: their links lead somewhere, and the reference has every public name; `make docs` builds it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter

@@ -1,7 +1,5 @@
 """The conversation on the page about the chat goes as it is shown there, at a terminal."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Repair: every kind of damage is found, then repaired or noted, and no line is lost."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

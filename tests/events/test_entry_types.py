@@ -1,7 +1,5 @@
 """The table of entry types: what every declaration must say for the rooms that read it."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import fields
 

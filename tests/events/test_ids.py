@@ -27,7 +27,7 @@ def latest(names: list[str], wanted: str) -> int:
 
 @given(
     st.lists(
-        st.tuples(NAMES, st.lists(NAMES.filter(bool), max_size=3), st.sampled_from(["settle", "restore", "nothing"])),
+        st.tuples(NAMES, st.lists(NAMES.filter(bool), max_size=3), st.sampled_from(["settle", "restore", "nothing"]))
     ),
     st.booleans(),
 )

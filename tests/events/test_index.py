@@ -425,11 +425,7 @@ def names() -> st.SearchStrategy[str]:
 def lines() -> st.SearchStrategy[Entry | None]:
     """Lines of any kind with few different ids: cycles, duplicates, torn batches and damage."""
     marks = st.builds(
-        Batch,
-        st.sampled_from(["this", "that"]),
-        st.sampled_from(["b1", "b2"]),
-        st.integers(-1, 3),
-        st.integers(-1, 3),
+        Batch, st.sampled_from(["this", "that"]), st.sampled_from(["b1", "b2"]), st.integers(-1, 3), st.integers(-1, 3)
     )
     ordinary = st.builds(
         lambda entry, fields: msgspec.structs.replace(entry, **fields),

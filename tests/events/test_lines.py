@@ -1,7 +1,5 @@
 """Blocks of lines, and characters in them that no encoder accepts."""
 
-from __future__ import annotations
-
 import pytest
 
 from treering.events.content import text, thinking, tool_use

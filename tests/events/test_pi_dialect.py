@@ -254,10 +254,7 @@ LINES: list[tuple[str, Payload]] = [
             raw_json({"role": "system", "content": "X"}),
         ),
     ),
-    (
-        '{"type":"branch_summary",ENVELOPE,"fromId":"deadbeef","summary":"S"}',
-        BranchSummary("S", "deadbeef"),
-    ),
+    ('{"type":"branch_summary",ENVELOPE,"fromId":"deadbeef","summary":"S"}', BranchSummary("S", "deadbeef")),
     (
         '{"type":"branch_summary",ENVELOPE,"fromId":"root","summary":"tried","details":{"readFiles":["a"]},"fromHook":true}',
         BranchSummary("tried", "root", raw_json({"readFiles": ["a"]}), from_hook=True),
@@ -399,10 +396,7 @@ def test_if_a_short_id_is_taken_other_parts_of_the_uuid_are_used_and_then_all_of
         ('{"role":"assistant","content":null,"usage":null}', Message("assistant")),
         ('{"role":"developer","content":"d"}', Message("developer", (text("d"),))),
         ('{"role":"toolResult","toolCallId":"c","content":null}', Message("tool", (tool_result("c", []),))),
-        (
-            '{"role":"user","content":"a","odd":[1]}',
-            Message("user", (text("a"),), raw_metadata=raw_json({"odd": [1]})),
-        ),
+        ('{"role":"user","content":"a","odd":[1]}', Message("user", (text("a"),), raw_metadata=raw_json({"odd": [1]}))),
         (
             '{"role":"user","content":[{"type":"novel","x":1},{"type":"text","text":"a"}]}',
             Message(
@@ -600,10 +594,7 @@ def test_fields_that_pi_does_not_have_are_written_under_one_key() -> None:
         (Message("user", (tool_result("c", "out"),), tool_name="t"), {"role": "user"}),
         (Message("tool", (tool_result("c", [text("out")]),), tool_name="t"), None),
         (Message("tool", (tool_result("c", "out"),)), {"tool_name": None}),
-        (
-            Message("assistant", (text("x"),)),
-            {"model": None, "provider": None, "usage": None, "stop_reason": None},
-        ),
+        (Message("assistant", (text("x"),)), {"model": None, "provider": None, "usage": None, "stop_reason": None}),
         (
             Message("user", (text("x"),), raw_metadata=raw_json({"role": "r", "x": 1})),
             {"metadata": {"role": "r", "x": 1}},

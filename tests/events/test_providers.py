@@ -126,11 +126,7 @@ def test_openai_calls_are_read_with_arguments_as_a_string_or_an_object(arguments
             "role": "assistant",
             "content": None,
             "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "read_file", "arguments": '{"path":"main.go"}'},
-                }
+                {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path":"main.go"}'}}
             ],
         }
     ]

@@ -1,7 +1,5 @@
 """The repr of values and handles: their content, without defaults and without memory addresses."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Events are logged to structlog if the program configured it, otherwise to the standard library, never to stdout."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

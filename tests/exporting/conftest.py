@@ -1,7 +1,5 @@
 """Fixtures for the tests of exports: a host whose clock ticks, and a session with an entry of every type."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Exports that are session files, in treering's own format and in those of other programs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The JSON document: an import restores what was exported, and redacted or invalid documents are refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Writing an export to a path: completely or not at all, and never over an existing file unless asked."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -13,14 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from treering import Changed, InvalidInput, Limits, SessionHost, SessionSummary, Snapshot
 from treering.projections import labels
-from treering.subscriptions import (
-    LabelChanged,
-    LeafChanged,
-    ListPosition,
-    NodeAdded,
-    SessionChanged,
-    TreeReplica,
-)
+from treering.subscriptions import LabelChanged, LeafChanged, ListPosition, NodeAdded, SessionChanged, TreeReplica
 
 from .steps import ContextReplica, step
 

@@ -3,8 +3,6 @@
 Each program talked to a model on its machine that answers `answer-1`, `answer-2` and so on, with a call of its shell.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Fixtures for the tests of other programs' formats: sample files, and a function that reads sessions of any format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple

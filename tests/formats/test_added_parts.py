@@ -1,7 +1,5 @@
 """Parts of sessions that the samples of Copilot, Kimi Code and Cline lack, as their programs' own schemas have them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

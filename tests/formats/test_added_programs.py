@@ -1,7 +1,5 @@
 """Programs whose sessions are read only: samples that they wrote, whole, damaged, growing, resembled."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

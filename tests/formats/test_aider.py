@@ -1,7 +1,5 @@
 """Histories of aider: one that the program itself wrote, whole, cut, damaged, growing and resembled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Attachments of Claude Code: those that the model was sent for what they contain become messages, in their place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A transcript of Claude Code that is read as it grows is the one that is read at once."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Codex rollouts: items become messages, events supply only what no item contains, and rollbacks become branches."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damaged files: complete parts are read, the others are reported or refused with a typed error."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 
 Each is read in time linear in its size, or refused with an error that names it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 What the frameworks themselves make is imported in tests/adapters, where they are installed.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Gemini CLI sessions: later lines replace earlier ones, and rewound messages stay on their own branch."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

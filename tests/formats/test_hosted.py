@@ -1,7 +1,5 @@
 """Imported sessions in a host: they are found by key, and their context is what the other program showed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

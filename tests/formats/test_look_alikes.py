@@ -1,7 +1,5 @@
 """What resembles sessions of programs that treering reads is refused by name; each database is opened once for all."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """nanocoder's sessions: the file that it writes today, and the folder of its design in both drafted shapes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """opencode's sessions: a storage folder, a database and an exported file read to the same session."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

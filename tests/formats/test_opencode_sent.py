@@ -1,7 +1,5 @@
 """opencode: what it stores but no longer sends to the model, and messages that were reverted and then deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """opencode's messages: steps with their usage, finished and unfinished summaries, and signatures."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

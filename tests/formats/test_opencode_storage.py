@@ -1,7 +1,5 @@
 """Where opencode's sessions are stored, what only looks like one, and that reading changes nothing there."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A project has one hash for all spellings of its path, and the name from its manifest or folder."""
 
-from __future__ import annotations
-
 import os
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sessions of Qwen Code: branches, results, compressions, titles, sub-agents, and what no message stands for."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

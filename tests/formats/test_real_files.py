@@ -1,7 +1,5 @@
 """Files that the programs themselves wrote: their contents are counted, and nothing that is complete is left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

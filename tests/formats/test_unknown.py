@@ -1,7 +1,5 @@
 """What readers do not know: files that only resemble a known format, and lines and fields that nothing stands for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What tests of handing over set up: a home of programs, and a project."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

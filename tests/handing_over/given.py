@@ -1,7 +1,5 @@
 """A conversation to hand over: failed and parallel calls, odd ids, an image, a system's note, an abandoned branch."""
 
-from __future__ import annotations
-
 import re
 from typing import TypedDict
 

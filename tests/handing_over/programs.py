@@ -4,8 +4,6 @@ They are in `.node/programs` in the checkout, made once from the registry and ke
 folder. Their versions are pinned: with `TREERING_PROGRAMS_NEWEST=1`, the newest ones are installed beside them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -6,8 +6,6 @@ Two turns each, of which the second one's call fails. Folders of this machine ar
 not exist, and what a program repeats of its own instructions is left out.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -7,8 +7,6 @@ request is kept.
 It speaks Anthropic's messages, OpenAI's responses and chat completions, and Google's contents, each streamed or not.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 What the programs said was recorded (`recording`), and a native session is among it. The model is on this machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`treering hand-over`: what it prints, and what it leaves alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

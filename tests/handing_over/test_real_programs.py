@@ -3,8 +3,6 @@
 The model is scripted and on this machine; the words are read from the requests that the programs send to it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What is written for each program, what is said to be left out, and how what the program adds comes back."""
 
-from __future__ import annotations
-
 import json
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The samples of each program, and what importing them gives: `tests/data/<program>/counts.txt` lists both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Importing Claude Code's transcripts: the session is the conversation that Claude Code itself shows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path

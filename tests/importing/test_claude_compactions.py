@@ -1,7 +1,5 @@
 """Messages that Claude Code preserved in a compaction are in the context once, wherever the transcript continues."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Importing a damaged file gives sessions or a typed error: it raises no other error, and always ends."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

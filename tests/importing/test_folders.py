@@ -1,7 +1,5 @@
 """Importing folders as the programs lay them out: each session is imported once, and other files are counted."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

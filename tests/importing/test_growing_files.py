@@ -1,7 +1,5 @@
 """A source that grew between two imports: the result is the same as if all of it had been imported at once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

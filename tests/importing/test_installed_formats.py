@@ -1,7 +1,5 @@
 """Formats: those that other packages add by an entry point, as CONTRIBUTING.md says, and the page that lists ours."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Importing again, and merging copies of one session: nothing is doubled or lost."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import AsyncGenerator, Callable, Iterator

@@ -1,7 +1,5 @@
 """An export in another dialect is imported into the session that it came from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Literal

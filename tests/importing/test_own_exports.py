@@ -1,7 +1,5 @@
 """An export for a program whose messages have no ids is imported into the session that it came from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args

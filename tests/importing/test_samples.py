@@ -1,7 +1,5 @@
 """Importing each sample gives the counts that are listed beside it, in `tests/data/<program>/counts.txt`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

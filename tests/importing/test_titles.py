@@ -1,7 +1,5 @@
 """The titles of imported sessions in the listing: the first prompt that a person wrote."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fixtures for the tests of pi's and oh-my-pi's formats: a host that writes one of them, and a session."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

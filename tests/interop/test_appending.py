@@ -1,7 +1,5 @@
 """Appending in pi's and oh-my-pi's formats: the content of a line, and that it reads back as what was appended."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -9,16 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from treering import (
-    Entry,
-    EntryNotFound,
-    Session,
-    SessionHost,
-    image,
-    message,
-    plain_text,
-    text,
-)
+from treering import Entry, EntryNotFound, Session, SessionHost, image, message, plain_text, text
 from treering.entries import (
     BranchSummary,
     BranchSummaryEntry,
@@ -141,10 +130,7 @@ async def test_a_custom_message_is_written_and_read_back(session: Session) -> No
         **base,
         "display": False,
         "details": {"SECRET": 1},
-        "content": [
-            {"type": "text", "text": "look:"},
-            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
-        ],
+        "content": [{"type": "text", "text": "look:"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}],
     }
     found = [await read_back(session, each) for each in (shown, hidden)]
     payloads = [each.custom_message for each in found if isinstance(each, CustomMessageEntry)]

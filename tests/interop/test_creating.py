@@ -1,7 +1,5 @@
 """Creating and opening sessions in pi's and oh-my-pi's formats: file paths, first writes, and headers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

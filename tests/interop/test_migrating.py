@@ -1,7 +1,5 @@
 """Migrating old files to the current version: in one step, with the old bytes kept, whatever fails on the way."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

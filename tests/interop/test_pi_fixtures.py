@@ -1,7 +1,5 @@
 """Real session files of pi and oh-my-pi, and small samples of each version, read to what those programs show."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The real pi and treering on one file: each sees what the other appended, and both show the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

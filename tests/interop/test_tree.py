@@ -1,7 +1,5 @@
 """The tree in pi's and oh-my-pi's formats: the leaf, paths, branches and contexts, live and after reading the file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fixtures for the tests of keyed sessions: a root, a disk that counts its calls, a host and its keyed sessions."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path

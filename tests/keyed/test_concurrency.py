@@ -1,7 +1,5 @@
 """Concurrent tasks and threads, on one conversation and on several: nothing is lost, mixed or torn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

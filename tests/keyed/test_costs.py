@@ -1,7 +1,5 @@
 """The costs of keyed sessions, counted in disk calls and bytes, so that they are the same on every machine."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

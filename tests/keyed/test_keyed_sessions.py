@@ -1,7 +1,5 @@
 """Conversations by key: a key identifies one session, whose file appears with its first message."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """The page about conversations by key: its patterns, table and links hold."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Saving: additions are in the file without it, it may be called at any time, and disk errors are raised."""
 
-from __future__ import annotations
-
 import errno
 import threading
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`treering mcp` as a process, and a client that writes its lines by hand."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import subprocess

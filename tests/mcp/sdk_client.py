@@ -3,8 +3,6 @@
 `python sdk_client.py stdio ROOT` starts `treering mcp`; `python sdk_client.py http URL` asks a server.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The clients of the protocol's own SDK, of both major versions, over stdio and over HTTP."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -30,8 +28,7 @@ async def see(python: Path, *arguments: str) -> Any:  # noqa: ANN401  # JSON
 
 @pytest.mark.feature("A-31")
 @pytest.mark.parametrize(
-    ("release", "versions"),
-    [("mcp==1.30.0", ["2025-11-25"]), ("mcp==2.3.0", ["2025-11-25", "2026-07-28"])],
+    ("release", "versions"), [("mcp==1.30.0", ["2025-11-25"]), ("mcp==2.3.0", ["2025-11-25", "2026-07-28"])]
 )
 async def test_a_client_of_the_sdk_looks_up_sessions(release: str, versions: list[str], tmp_path: Path) -> None:
     root = tmp_path / "sessions"

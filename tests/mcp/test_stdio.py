@@ -1,7 +1,5 @@
 """`treering mcp`: an agent looks up its own and its colleagues' sessions, while these go on in another process."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

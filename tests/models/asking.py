@@ -1,7 +1,5 @@
 """What the tests of model clients ask, and how they receive the answer."""
 
-from __future__ import annotations
-
 from treering import Message, message
 from treering.agents import Completed, Model, ModelEvent, ModelRequest
 

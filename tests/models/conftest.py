@@ -1,8 +1,6 @@
 """Fixtures for the tests of model clients: a model server, and a client of each protocol that sends requests to it."""
 
 # ruff: noqa: ANN401  # the options of two classes
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Models by name, agents that reach theirs over a real connection, and models as summarizers."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

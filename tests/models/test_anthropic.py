@@ -1,7 +1,5 @@
 """What is specific to Anthropic's interface: prompt caching, thinking, and other kinds of blocks."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

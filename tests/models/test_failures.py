@@ -1,7 +1,5 @@
 """Failures of providers over real connections become typed errors."""
 
-from __future__ import annotations
-
 import gc
 import socket
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What only the wire format of OpenAI and of servers like it has."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeAlias
 

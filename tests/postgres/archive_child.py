@@ -6,8 +6,6 @@ For each step, a process of its own takes the log `NUMBER.jsonl`, counted from 0
 to that step: `pack before object` and so on. A process that does not come there makes this one fail.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Sessions that are archived as objects, and what is then in the database and in the place of objects."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 

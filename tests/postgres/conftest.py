@@ -1,7 +1,5 @@
 """A PostgreSQL server for each process of the tests, started when its first test asks, and a schema for each test."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Counts what a server did: statements by `pg_stat_statements`, commits that wrote something by its log of writes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ clocks of the process, that of the wall and the monotonic one, are wrong by so m
 forward or back.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -7,8 +7,6 @@ It prints a line when it is ready, and one for each command that was acknowledge
 mishap is where it kills itself: "posted" after its first letter was posted, "carried-out" before it writes an answer.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

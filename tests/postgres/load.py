@@ -1,7 +1,5 @@
 """Sessions that are written to while something fails, and the proof that nothing acknowledged is lost or doubled."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress

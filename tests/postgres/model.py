@@ -4,8 +4,6 @@ It also keeps the truth: who may write a log, and what was written by whom. A st
 when it is carried out, whatever its own conditions say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 

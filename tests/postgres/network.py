@@ -1,7 +1,5 @@
 """A network between stores and their server that fails when, where and how a test says, by the messages in it."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import tempfile

@@ -4,8 +4,6 @@ Statements and answers are lost, late or slow; hosts are paused, killed and clos
 The code under test is the library's own, from the session down to each statement.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator

@@ -7,8 +7,6 @@ and print `stopped`; the one after that makes it print `views` with a digest of 
 one makes it close its host.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """What operators do with a database: look at it, and say that it was restored from a backup."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

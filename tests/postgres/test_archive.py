@@ -1,7 +1,5 @@
 """Archived sessions of a database as objects: read and searched as before, brought back by a write."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from itertools import count

@@ -1,7 +1,5 @@
 """Hosts that are killed or lose a session while they archive it: nothing is lost, and what is left is swept."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

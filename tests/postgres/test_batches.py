@@ -1,7 +1,5 @@
 """Appends of many sessions in one statement and one commit, and a failure that stays with its session."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The soak of a cluster: three host processes and many sessions, of which some are killed or stopped at random."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

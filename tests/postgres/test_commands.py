@@ -1,7 +1,5 @@
 """The commands over a database: `--root postgresql://…`, and TREERING_ROOT."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

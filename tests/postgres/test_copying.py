@@ -1,7 +1,5 @@
 """Copies between files and PostgreSQL: byte-equal, also if the copy is killed and continued."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

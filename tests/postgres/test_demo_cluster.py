@@ -1,7 +1,5 @@
 """`treering demo --cluster`: a host is killed, and the conversation goes on, as the viewer shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

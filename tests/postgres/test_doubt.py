@@ -1,7 +1,5 @@
 """A connection that is cut at every step of a commit: what became of it is found by reading."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """The doctor of a database: what it finds wrong with rows, objects, leases and counters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psycopg

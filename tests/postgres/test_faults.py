@@ -1,7 +1,5 @@
 """Servers and networks that fail under load: nothing acknowledged is lost or doubled, and work goes on by itself."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -1,7 +1,5 @@
 """Rows that the database finds: by indexes, and right while others write, keep and remove."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta

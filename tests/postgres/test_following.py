@@ -1,7 +1,5 @@
 """Followers on every host: each entry once and in order, whatever the network does and whoever owns the session."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 

@@ -1,7 +1,5 @@
 """Servers of the same sessions: a request that reaches one goes to the one that owns the session, once."""
 
-from __future__ import annotations
-
 import base64
 import os
 import ssl

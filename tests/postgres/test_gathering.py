@@ -1,7 +1,5 @@
 """What many callers ask at the same moment goes to the database together, and each gets what it would get alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar, TypeVarTuple
 

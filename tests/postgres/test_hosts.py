@@ -1,7 +1,5 @@
 """The hosts that share a database: how they are listed, and how one hands over its sessions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Commands for sessions that another host owns, where hosts have nothing in common but the database."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -271,10 +269,7 @@ async def test_a_refusal_comes_back_as_its_own_class(url: str) -> None:
 
 
 async def test_a_dialect_that_cannot_say_it_refuses_it_by_name(url: str) -> None:
-    async with (
-        SessionHost(url, dialect="pi", placement="inbox") as owner,
-        SessionHost(url, placement="inbox") as host,
-    ):
+    async with SessionHost(url, dialect="pi", placement="inbox") as owner, SessionHost(url, placement="inbox") as host:
         owned = await owner.create("shared")
         first = await owned.append_message("user", "first")
         session = await host.load("shared")

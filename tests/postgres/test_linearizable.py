@@ -1,7 +1,5 @@
 """Histories of random clients on several hosts under faults: each session is as one log that answers one by one."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """The server that tests, benchmarks and the demonstration start: its life, its faults, what is counted on it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Schemas of every earlier version become the newest, under load, also if several hosts start at once."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

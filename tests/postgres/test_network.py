@@ -1,7 +1,5 @@
 """The network that fails as a test says: what arrives, what does not, and what a client notices."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -48,10 +46,7 @@ class Numbers:
 @pytest.fixture(params=["unix", "tcp"])
 def numbers(server: LocalServer, schema: str, url: str, request: pytest.FixtureRequest) -> Iterator[Numbers]:
     assert url
-    with (
-        network(server, tcp=request.param == "tcp") as net,
-        psycopg.connect(server.url(), autocommit=True) as direct,
-    ):
+    with network(server, tcp=request.param == "tcp") as net, psycopg.connect(server.url(), autocommit=True) as direct:
         numbers = Numbers(net, schema, direct)
         yield numbers
         numbers.connection.close()

@@ -1,7 +1,5 @@
 """One writer at a time: what was taken from a host is written by its heir alone, wherever the host was paused."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Iterator

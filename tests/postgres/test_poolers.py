@@ -1,7 +1,5 @@
 """PgBouncer in transaction mode: with a direct address to listen at it serves, without one it is refused by name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Reading beside faults: what changes nothing is asked again, and no host shows less than another one has shown."""
 
-from __future__ import annotations
-
 import anyio
 import pytest
 

@@ -1,7 +1,5 @@
 """What is said when a database refuses: the place, what happened and what to do, and never a password."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Three roles suffice: one owns the tables, hosts run without owning them, and a reader cannot write."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

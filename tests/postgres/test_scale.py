@@ -3,8 +3,6 @@
 The times of a million are in `docs/scale.md`. Here the statements are counted that each question takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A search in the database finds what one by SQLite's FTS5 finds, and takes no more rows than it has to."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Sessions over three databases behind one list of addresses."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec

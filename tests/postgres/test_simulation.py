@@ -1,7 +1,5 @@
 """Whole hosts over a model of the database: each seed gives one run, and every run keeps the rules."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

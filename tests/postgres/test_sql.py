@@ -1,7 +1,5 @@
 """Sessions, entries and paths as plain SQL sees them: the same as the library's."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

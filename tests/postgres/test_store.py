@@ -3,8 +3,6 @@
 Its tests share a schema, which is emptied after each: making and dropping one takes five times as long as a test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The library's own suites with PostgreSQL as the store: sessions, subscriptions, catalog, search, and so on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from zlib import crc32
 

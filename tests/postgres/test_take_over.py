@@ -1,7 +1,5 @@
 """What becomes of a host's sessions when it is killed, stopped or closed: another one serves them."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

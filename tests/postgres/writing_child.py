@@ -6,8 +6,6 @@ Of each session, DONE messages are there for certain. Each is appended by a comm
 carried out before, though not acknowledged, is not there twice.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """A person's home folder with the sessions of several programs: the project's own samples, where programs keep them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

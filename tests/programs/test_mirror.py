@@ -1,7 +1,5 @@
 """The sessions of programs in a host: as they begin and end, whole when they are opened, and as they grow."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The real programs are followed while they run: what each is doing is a row before it has ended."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

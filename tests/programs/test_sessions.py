@@ -1,7 +1,5 @@
 """The rows of the sessions that programs keep: where they are found, and what happens as the programs write."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Projections of a program: computed once, checkpointed beside the log, and unable to disturb anything else."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Contexts, compared with a slow reference model and with examples written by hand."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -45,16 +43,7 @@ from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
 from treering.events.json_values import raw_json
 from treering.events.providers.common import rendered
-from treering.projections.context import (
-    Context,
-    ModelRef,
-    boundary,
-    build,
-    extended_to,
-    json_fields,
-    plan,
-    plan_since,
-)
+from treering.projections.context import Context, ModelRef, boundary, build, extended_to, json_fields, plan, plan_since
 from treering.projections.context_changes import apply_change, diff, extended
 from treering.projections.tokens import entry_tokens
 

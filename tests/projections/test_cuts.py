@@ -1,7 +1,5 @@
 """Safe cuts keep a call and its results together."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime

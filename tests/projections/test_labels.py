@@ -1,7 +1,5 @@
 """Labels: listed in path order, found on all branches, maintained by changes."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime
 

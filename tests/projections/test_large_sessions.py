@@ -1,7 +1,5 @@
 """A session of 100,000 entries: the bytes read from its file are counted."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter

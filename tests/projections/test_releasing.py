@@ -1,7 +1,5 @@
 """Values of projections are released with their session, and each failure raises a new error."""
 
-from __future__ import annotations
-
 import gc
 import traceback
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a session is doing: the table of rules, the view, and the rows of the listing, which must never disagree."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The state of the work, derived from tool calls, results and execution records."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime
 

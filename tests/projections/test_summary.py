@@ -1,7 +1,5 @@
 """The row of a session in a listing."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

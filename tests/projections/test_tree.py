@@ -1,7 +1,5 @@
 """Trees: every entry once, in order, whatever is wrong with the log, and replicas that follow it."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Usage over all branches and of one path, by model, with nothing counted twice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

@@ -5,8 +5,6 @@ and their voids, lock files, files of settings, and the sessions of other progra
 refuses it with an error of the library; it changes nothing that it reads, and loses no line that is whole.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 A line is a folder, a durability, a dialect and a seed. A worker prints its process id, then a line for each
 acknowledged entry: the session, the token, the entry's id. When the worker is gone, this program prints "gone"."""
 
-from __future__ import annotations
-
 import os
 import sys
 from itertools import count

@@ -1,7 +1,5 @@
 """A fixed scenario for strace: every append is tried until it is acknowledged, and every result is printed."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Files that replace others are flushed and renamed, their folder is flushed, and they are never seen half-written."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from random import Random

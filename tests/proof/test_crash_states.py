@@ -1,7 +1,5 @@
 """Every disk state that a power cut can leave of a small program opens with what was acknowledged."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import Counter
@@ -335,8 +333,7 @@ def test_a_repeated_command_is_as_durable_as_a_new_one(
 
 
 @pytest.mark.parametrize(
-    ("durability", "program"),
-    [("file", ("append", "passivate", "append")), ("group", ("append", "other"))],
+    ("durability", "program"), [("file", ("append", "passivate", "append")), ("group", ("append", "other"))]
 )
 def test_a_kill_followed_by_a_power_cut_loses_nothing_acknowledged(
     durability: Durability, program: Program, tally: Counter[str]

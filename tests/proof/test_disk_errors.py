@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -247,12 +245,7 @@ async def test_a_file_that_is_not_the_same_raises_an_error_and_is_continued_once
 async def test_a_stalled_write_delays_only_its_own_session(
     tmp_path: Path, disk: FaultyDisk, durability: Durability
 ) -> None:
-    async with SessionHost(
-        tmp_path / "sessions",
-        disk=disk,
-        durability=durability,
-        writes="thread",
-    ) as host:
+    async with SessionHost(tmp_path / "sessions", disk=disk, durability=durability, writes="thread") as host:
         slow, quick = await host.create("slow"), await host.create("quick")
         await slow.append_message("user", "first")
         stall = disk.stall("write", path="*/slow.jsonl")

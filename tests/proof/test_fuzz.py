@@ -1,7 +1,5 @@
 """Damaged inputs of every reader: each is read or refused by a typed error, and no whole line is lost."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

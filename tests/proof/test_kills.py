@@ -1,7 +1,5 @@
 """A process that is killed repeatedly while it works: each acknowledged entry is in its session exactly once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Whole hosts on a failing disk: each seed gives one reproducible run, and every run passes its checks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

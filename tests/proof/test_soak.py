@@ -1,7 +1,5 @@
 """The soak in slices: it stops at a signal, continues at its next slice, and names what repeats a failure."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

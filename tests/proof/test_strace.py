@@ -1,7 +1,5 @@
 """System calls fail one after the other: the errors that callers get match what is in the files."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A server on a real socket, and remote hosts of it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -7,8 +7,6 @@ whose server, with the host that the test described, runs in a thread and a loop
 """
 
 # ruff: noqa: ANN401  # it takes whatever the host that it replaces takes
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import AsyncIterator

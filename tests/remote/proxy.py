@@ -1,7 +1,5 @@
 """A proxy that cuts connections: before a request is passed on, before its reply, within it, and after it."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import AsyncIterator

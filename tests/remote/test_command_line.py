@@ -1,7 +1,5 @@
 """The command line with `--server` shows what it shows with the root of that server, byte for byte."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

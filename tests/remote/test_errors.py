@@ -1,7 +1,5 @@
 """Errors come back as themselves: the same class, text, place and attributes as those that the server's host raised."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

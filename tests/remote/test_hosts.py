@@ -1,7 +1,5 @@
 """Remote hosts: what they find, in which loops and threads they run, and what they leave alone."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A connection that is cut at any point: every command happens once, and every caller has its reply."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path

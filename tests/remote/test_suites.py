@@ -1,7 +1,5 @@
 """The library's own suites, through a remote host over a real server; see `over_server`."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

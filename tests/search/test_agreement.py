@@ -52,10 +52,7 @@ sessions = st.lists(st.lists(st.tuples(roles, contents), min_size=1, max_size=5)
 @settings(max_examples=examples(15))
 @given(sessions, sessions, st.lists(queries, min_size=1, max_size=8), st.none() | roles)
 def test_index_and_scan_agree(
-    first: list[list[tuple[str, str]]],
-    second: list[list[tuple[str, str]]],
-    searches: list[str],
-    role: str | None,
+    first: list[list[tuple[str, str]]], second: list[list[tuple[str, str]]], searches: list[str], role: str | None
 ) -> None:
     async def found(host: SessionHost, query: str, index: bool) -> list[Hit]:
         return [hit async for hit in host.search(query, role=role, limit=1000, index=index)]

@@ -1,7 +1,5 @@
 """When the index is out of date: replaced files, unusual names and times, deletions, and concurrent writes."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ANN401  # options are passed on unchanged
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

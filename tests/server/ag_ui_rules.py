@@ -1,7 +1,5 @@
 """The rules of AG-UI for a run, as its clients check them, and what a page shows of its events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

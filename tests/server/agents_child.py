@@ -5,8 +5,6 @@
 A line of figures is JSON: the latencies of the appends since the last one, in seconds, and the memory in use.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -52,12 +50,7 @@ async def main(root: str, agents: int) -> None:
             tasks.start_soon(work, host, number)
         tasks.start_soon(report)
         port = listening.getsockname()[1]
-        await serve(
-            app(host),
-            listening,
-            until=stopping.wait,
-            started=lambda: tell(str(port)),
-        )
+        await serve(app(host), listening, until=stopping.wait, started=lambda: tell(str(port)))
         tasks.cancel_scope.cancel()
 
 

@@ -1,7 +1,5 @@
 """A server on a real socket, over a host that the test holds too, and a client that knows server-sent events."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

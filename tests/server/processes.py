@@ -1,7 +1,5 @@
 """`treering serve` as a process, to be asked, killed, measured and started again at the same port."""
 
-from __future__ import annotations
-
 import resource
 import secrets
 import signal

@@ -1,7 +1,5 @@
 """`/ag-ui/{session}`: a page shows a session, talks in it, and finds its place again after a break."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

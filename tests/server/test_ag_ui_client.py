@@ -1,7 +1,5 @@
 """The client of AG-UI, under node: it connects, talks, is cut off, and finds its place again."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

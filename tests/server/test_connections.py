@@ -1,7 +1,5 @@
 """What a connection writes of a reply, in how many pieces, and how requests of many connections take turns."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections import Counter

@@ -1,7 +1,5 @@
 """OpenAI's Conversations API, as OpenAI's own client asks: items, pages, refusals, rights, and repeated requests."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path

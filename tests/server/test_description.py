@@ -1,7 +1,5 @@
 """The description of the interface, tried out: whatever it allows is answered as it says, over a real process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

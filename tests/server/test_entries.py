@@ -1,7 +1,5 @@
 """Entries over HTTP: appended and read as by the library, once each, and only where the caller's state still holds."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Clients that mean harm: they say nothing, trickle, flood, or vanish. Each costs a bound, and the agents go on."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket

@@ -1,7 +1,5 @@
 """What a request says is read within its bounds: at a bound it is taken, one byte more is refused, in any pieces."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

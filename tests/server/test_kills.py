@@ -1,7 +1,5 @@
 """The server is killed, again and again, while clients append and follow: nothing is lost, doubled or out of order."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

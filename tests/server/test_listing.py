@@ -1,7 +1,5 @@
 """The listing as pages show it: from any place, by state, text, prefix and time, with how many are in which state."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

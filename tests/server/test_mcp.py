@@ -1,7 +1,5 @@
 """`/mcp`: agents look up sessions over HTTP, within the rights, bounds and checks of every route."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The application inside another program: over that program's host, with that program's own authorization."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

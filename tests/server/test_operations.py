@@ -1,7 +1,5 @@
 """The server itself: health, figures, its description, exports and imports, mounting, and the process."""
 
-from __future__ import annotations
-
 import errno
 import json
 import re

@@ -1,7 +1,5 @@
 """What a page shows without bodies: outlines, branches, hits in one session, and the state of each session."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

@@ -1,7 +1,5 @@
 """Behind nginx, set up as documented, and with TLS of its own: streams come at once, prefixes and hosts fit."""
 
-from __future__ import annotations
-
 import shutil
 import ssl
 import subprocess

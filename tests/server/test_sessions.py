@@ -1,7 +1,5 @@
 """Sessions over HTTP are those of the library: created, listed, changed, copied, archived and deleted alike."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """A reader that reads nothing costs the server a bound and the writers nothing, is dropped, and resumes."""
 
-from __future__ import annotations
-
 import socket
 import tracemalloc
 from collections import Counter

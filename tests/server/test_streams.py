@@ -1,7 +1,5 @@
 """Streams over HTTP: each entry once, in order, over cuts and changes of the log; views, listings and many sessions."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """Who may ask: tokens, their roles and the keys within which these hold; and that nothing of others shows."""
 
-from __future__ import annotations
-
 import hmac
 import logging
 from collections.abc import AsyncIterator
@@ -268,10 +266,7 @@ async def test_an_open_stream_ends_when_its_token_is_revoked_or_expires(
             lasting, short = tokens.create("read"), tokens.create("read", expires=NOW + timedelta(hours=1))
             assert [event async for event in events][-1].data["reason"] == "revoked"
         await (await host.create("a")).append_message("user", "Hello")
-        for token, address, reason in (
-            (lasting, "/v1/sessions/a/events", "revoked"),
-            (short, "/v1/events", "expired"),
-        ):
+        for token, address, reason in ((lasting, "/v1/sessions/a/events", "revoked"), (short, "/v1/events", "expired")):
             async with client.follow(address, headers=bearer(token)) as events:
                 assert (await anext(events)).event in ("entry", "reset")
                 if reason == "revoked":

@@ -1,7 +1,5 @@
 """Traces: an append over HTTP, its write and its delivery to a stream are one, where OpenTelemetry is installed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

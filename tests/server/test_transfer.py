@@ -1,7 +1,5 @@
 """Whole sessions over HTTP: exported and imported as they are, with flat memory; half of one leaves nothing."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from collections.abc import AsyncIterator

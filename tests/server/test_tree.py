@@ -1,7 +1,5 @@
 """Operations on the tree, contexts, usage and search over HTTP give what the library gives."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Any
 

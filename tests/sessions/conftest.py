@@ -1,7 +1,5 @@
 """Fixtures for the tests of sessions: a root, a host whose clock ticks at each call, and functions that read files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta

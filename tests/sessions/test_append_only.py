@@ -1,7 +1,5 @@
 """Whatever is called, a session's file only grows at its end."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress

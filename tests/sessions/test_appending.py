@@ -1,7 +1,5 @@
 """Appending: an entry of any kind goes below the leaf, becomes the leaf, and is in the file or nowhere."""
 
-from __future__ import annotations
-
 import errno
 import json
 import random

@@ -1,7 +1,5 @@
 """Branching: it moves the leaf without writing, loses nothing, and can add a summary of the abandoned branch."""
 
-from __future__ import annotations
-
 import errno
 import json
 from collections import Counter

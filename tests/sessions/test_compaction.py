@@ -1,7 +1,5 @@
 """Compaction: a summary replaces what came before the first kept entry, and no call loses its result."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damaged files: each is read as far as possible or refused with a typed error, and no line is lost."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

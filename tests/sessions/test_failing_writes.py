@@ -1,7 +1,5 @@
 """Writes interrupted by a crash or a full disk: nothing else is lost, and nothing is doubled."""
 
-from __future__ import annotations
-
 import errno
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

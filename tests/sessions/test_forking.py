@@ -1,7 +1,5 @@
 """Copies of whole sessions and of single paths, in files of their own that name their parent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

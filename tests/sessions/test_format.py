@@ -1,7 +1,5 @@
 """The native format: its samples, its forms, and a reader that knows only JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -170,13 +168,7 @@ TOOLS = b"""\
 @pytest.mark.parametrize(
     ("sample", "expected"),
     [
-        (
-            SIMPLE,
-            [
-                ("msg-1", "user", (text("Good morning"),)),
-                ("msg-2", "assistant", (text("Good morning to you!"),)),
-            ],
-        ),
+        (SIMPLE, [("msg-1", "user", (text("Good morning"),)), ("msg-2", "assistant", (text("Good morning to you!"),))]),
         (
             TOOLS,
             [

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ANN401  # invalid arguments are of any type
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -539,9 +537,7 @@ async def test_below_nothing_there_is_no_entry_to_edit_or_to_keep(session: Sessi
     assert await session.entries() == before
 
 
-async def test_an_id_is_as_long_as_the_names_of_its_files_may_be_and_holds_whole_characters(
-    tmp_path: Path,
-) -> None:
+async def test_an_id_is_as_long_as_the_names_of_its_files_may_be_and_holds_whole_characters(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         longest = "a" * 249
         (tmp_path / f"{longest}.jsonl").write_text(

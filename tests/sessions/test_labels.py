@@ -1,7 +1,5 @@
 """Labels: bookmarks on entries, the same on every branch, and never in a context."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Creating, loading, continuing and closing sessions."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime

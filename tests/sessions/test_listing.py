@@ -1,7 +1,5 @@
 """The listing has a row for each file, whatever is in it or happens to it meanwhile."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Reading: a replayed log equals the live session, and a large one takes little memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Fields that a message or a compaction has, or must have: as a program gives them and reads them back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A session and two processes: the first owns it, the second learns who does, and a dead process owns nothing."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Roots that cannot be written: read-only ones, and ones that cannot be directories."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Awaitable, Callable

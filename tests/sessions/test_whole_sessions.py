@@ -1,7 +1,5 @@
 """Opening, creating, forking and putting sessions, never over an existing one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any

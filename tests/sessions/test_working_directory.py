@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path

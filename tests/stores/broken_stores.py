@@ -2,8 +2,6 @@
 
 pytest does not collect this file: `test_conformance.py` runs it, and checks that each broken store is caught."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """A store on a folder, and a bound: what hangs in a shielded scope, or loops without end, fails."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

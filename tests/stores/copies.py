@@ -1,7 +1,5 @@
 """Copies that are killed, and what the logs of a store hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

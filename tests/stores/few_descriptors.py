@@ -3,8 +3,6 @@
 Its arguments are the root, the durability, and the backend.
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 from typing import cast

@@ -1,7 +1,5 @@
 """A store in memory that finds rows by itself, and offers no other way to list its logs: as a database does."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """What the tests of stores set up: logs that are owned and appended to, and files as they are left."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar, TypeVarTuple

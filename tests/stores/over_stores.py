@@ -38,16 +38,7 @@ ROOMS = {
     "memory": ("sessions", "following", "catalog", "search", "keyed", "keeping", "importing", "exporting"),
     "finding": ("catalog", "keeping", "search"),
     "sqlite": ("sessions", "following", "catalog", "search", "keyed"),
-    "postgres": (
-        "sessions",
-        "following",
-        "catalog",
-        "search",
-        "keyed",
-        "keeping",
-        "importing",
-        "exporting",
-    ),
+    "postgres": ("sessions", "following", "catalog", "search", "keyed", "keeping", "importing", "exporting"),
 }
 
 """The folders of tests, by store."""

@@ -1,7 +1,5 @@
 """Imports the example of a store: `examples` is a folder of programs, neither installed nor importable."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs the library's own tests over another store, in another process; see `over_stores`."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Appends to several logs in one call: each log has its own outcome, whatever became of the others."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

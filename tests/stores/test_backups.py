@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
@@ -51,11 +49,7 @@ async def test_replacing_a_session_keeps_the_old_file(root: Path) -> None:
                 await host.put(await create_session(elsewhere, [text]), replace=True)
     assert b"second" in second
     assert b"third" in files(root)["main.jsonl"]
-    assert files(root) == {
-        "main.jsonl": files(root)["main.jsonl"],
-        "main.jsonl.bak": first,
-        "main.jsonl.bak-2": second,
-    }
+    assert files(root) == {"main.jsonl": files(root)["main.jsonl"], "main.jsonl.bak": first, "main.jsonl.bak-2": second}
 
 
 @pytest.mark.feature("N-7")

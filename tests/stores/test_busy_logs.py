@@ -1,7 +1,5 @@
 """While a thread works on a log, what else is asked of the log waits, and gets the state that the thread leaves."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Awaitable
 from pathlib import Path

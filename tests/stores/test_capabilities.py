@@ -1,7 +1,5 @@
 """What a store declares it can do, and what a host does without it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar

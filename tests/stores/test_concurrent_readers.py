@@ -1,7 +1,5 @@
 """Concurrent readers of another program's log wait for the one that has begun to index it."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

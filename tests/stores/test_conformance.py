@@ -1,7 +1,5 @@
 """The stores that come with treering pass the published suite, and broken stores fail it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Copies of all logs from one store to another, killed at every step and continued."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The store suite catches a store that declares what it does not do."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Disk errors: acknowledged lines stay, no line is stored partly, and the store works again when the disk does."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -5,8 +5,6 @@ in `lost-group`, a power cut took from the files what only the journal had flush
 Lock files are not kept: they say nothing once no process holds them.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

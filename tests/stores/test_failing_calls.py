@@ -3,8 +3,6 @@
 `failing_calls.txt` has the answers by the call that failed; `python -m tests.stores.test_failing_calls` writes it anew.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

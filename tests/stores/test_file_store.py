@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
-from __future__ import annotations
-
 import os
 import resource
 import stat
@@ -16,14 +14,7 @@ from msgspec.structs import replace
 
 from treering.events.dialects.base import Block
 from treering.events.disk import OsDisk
-from treering.events.errors import (
-    Conflict,
-    HostClosed,
-    InvalidInput,
-    InvalidSessionId,
-    NotASession,
-    UnsupportedVersion,
-)
+from treering.events.errors import Conflict, HostClosed, InvalidInput, InvalidSessionId, NotASession, UnsupportedVersion
 from treering.events.stores.base import Append, Cursor, Lease
 from treering.events.stores.capabilities import NamesFiles
 from treering.events.stores.files import Durability, FileStore

@@ -1,7 +1,5 @@
 """The store that flushes for many tasks at once passes the published suite on two loops."""
 
-from __future__ import annotations
-
 import pytest
 
 from treering.events.stores.base import Store

@@ -1,7 +1,5 @@
 """The journal of durability "group": it restores what a power cut takes away, and changes nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

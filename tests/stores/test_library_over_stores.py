@@ -3,8 +3,6 @@
 Its own tests run over each store, too, as far as `over_stores` lets them take part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC220, ASYNC222, ASYNC240  # blocking is harmless in a test
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

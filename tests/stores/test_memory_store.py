@@ -1,7 +1,5 @@
 """A memory store keeps nothing of what is gone, and has what hosts on files have: rows, an index, packed logs."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from anyio.lowlevel import checkpoint

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC110  # polling for a thread is harmless in a test
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A path or a URL chooses a host's store."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints

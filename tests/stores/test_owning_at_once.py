@@ -1,7 +1,5 @@
 """A log is owned on the event loop where nothing has to be repaired and the disk is known; else a thread does it."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

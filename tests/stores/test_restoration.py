@@ -1,7 +1,5 @@
 """What a replay makes of a session file and of journals: a table of the states that a power cut may leave."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

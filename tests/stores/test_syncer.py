@@ -3,8 +3,6 @@
 The loop has virtual time, and a run that does not end is stopped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, TypeVarTuple

@@ -1,7 +1,5 @@
 """The example of a store, in SQLite, passes the published suite, works behind a host, and has a URL."""
 
-from __future__ import annotations
-
 import os
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path

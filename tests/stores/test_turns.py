@@ -1,7 +1,5 @@
 """Turns in a store: each is one unit and one write, in a file that only grows."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The blocking facade: many threads use one host, with the same results as the async interface."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import os

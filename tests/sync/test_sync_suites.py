@@ -1,7 +1,5 @@
 """The store suite and the session tests, with every call going through the blocking facade from a worker thread."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -51,10 +49,7 @@ FILES = ("damaged_files", "deleted_sessions", "failing_writes", "two_processes",
 @pytest.mark.timeout(SUITES_S)
 @pytest.mark.parametrize(
     "selection",
-    [
-        " and not test_".join([SELECTION, *FILES]),
-        pytest.param(SELECTION, marks=pytest.mark.soak),
-    ],
+    [" and not test_".join([SELECTION, *FILES]), pytest.param(SELECTION, marks=pytest.mark.soak)],
     ids=["some", "all"],
 )
 def test_the_session_tests_pass_through_the_blocking_facade(selection: str) -> None:

@@ -1,7 +1,5 @@
 """The public types as programs use them. mypy and pyright check this file; nothing runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, assert_type
 

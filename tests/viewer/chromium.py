@@ -1,7 +1,5 @@
 """Debian's Chromium, which reaches this machine alone and reports all that goes wrong in its pages."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

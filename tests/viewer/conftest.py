@@ -1,7 +1,5 @@
 """A browser, a page in it that fails its test if anything goes wrong there, and a server on a real socket."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A proxy that cuts connections at random, as networks and servers do."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

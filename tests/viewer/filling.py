@@ -1,7 +1,5 @@
 """Sixty sessions as a team's agents leave them, over three weeks, and what a dozen of them do now."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta

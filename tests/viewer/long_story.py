@@ -1,7 +1,5 @@
 """Sessions for the tests of a session's page: one with everything that a path may hold, one that is long."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib
@@ -47,11 +45,7 @@ async def tell_everything(host: SessionHost) -> Told:
     prompt = await session.append_message("user", ["Look at this:", image(_png(64), "image/png")])
     await session.append_message(
         "assistant",
-        [
-            thinking("A secret plan."),
-            text(_CODE),
-            tool_use("c1", "read_file", {"path": "a.py"}),
-        ],
+        [thinking("A secret plan."), text(_CODE), tool_use("c1", "read_file", {"path": "a.py"})],
         model="model-x",
         provider="demo",
         usage=used,

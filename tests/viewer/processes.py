@@ -1,7 +1,5 @@
 """`treering serve` as a process of its own."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -4,8 +4,6 @@
 Without a word it also renews the pictures of the documentation, which show a session with many branches.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta

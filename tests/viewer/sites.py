@@ -1,7 +1,5 @@
 """Another site: a page that is not the viewer's, at a port of its own, under whatever name it is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """A story of several agents for pages to show: tools, an error, Markdown, branches, labels, compaction, a sub-agent."""
 
-from __future__ import annotations
-
 from treering import Session, SessionHost, Usage, thinking, tool_use
 
 _MARKDOWN = """I read the parser first. It fails because **an empty file has no first line**:

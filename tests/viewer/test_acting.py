@@ -1,7 +1,5 @@
 """What a person does to a session in its page: everything is written once, and nothing that was typed is lost."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

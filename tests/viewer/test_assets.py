@@ -1,7 +1,5 @@
 """The files of the viewer: at which addresses they are, what a browser may keep of them, and what they may do."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

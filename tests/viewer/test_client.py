@@ -1,7 +1,5 @@
 """The client for JavaScript in Chromium: each event once over every cut, and replicas that equal views."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the client for JavaScript does when a server, or what stands before it, misbehaves: with scripted replies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress

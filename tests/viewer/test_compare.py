@@ -1,7 +1,5 @@
 """Two branches side by side: what both have stands once, each side has its figures, turns stay beside each other."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

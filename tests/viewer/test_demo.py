@@ -1,7 +1,5 @@
 """The demo in a browser: agents are at work within seconds, entries arrive while one looks, and the tree grows."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """For everybody: no page has what axe finds, in light, dark and on the phone; motion is reduced, and pages print."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path

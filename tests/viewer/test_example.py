@@ -1,7 +1,5 @@
 """The example of the documentation, as it is printed there, as a page of another origin."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ten tabs share the streams of one: by a worker, by a tab that leads, or each for itself while it is shown."""
 
-from __future__ import annotations
-
 import re
 
 import anyio

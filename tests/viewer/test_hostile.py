@@ -1,7 +1,5 @@
 """Whatever stands in a session, nothing of it runs or loads, and the page stays usable."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.async_api import Dialog, Page, Request, expect
 

@@ -1,7 +1,5 @@
 """The viewer as it is installed: from a wheel, without the checkout, without Node, with no name but this machine's."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """By the keyboard alone: Tab walks every page, what opens gives the focus back, and axe finds nothing in it."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import pytest

@@ -1,7 +1,5 @@
 """Live: a thousand agents at a glance, who needs somebody first, drawn as they change."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """How pages hold what is odd: long names, right-to-left text, wide numbers, little room; and what they say of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The places of a long path: marked beside it though they are not loaded, and reached without what lies between."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.async_api import Page, expect
 

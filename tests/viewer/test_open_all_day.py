@@ -1,7 +1,5 @@
 """The dashboard open all day: a thousand agents work, a page and 49 streams watch, and memory stays where it was."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

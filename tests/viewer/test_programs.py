@@ -1,7 +1,5 @@
 """The sessions of other programs in the viewer: live rows, transcripts that grow, nothing that could be changed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The viewer while its server is away: it says so, comes back by itself, and shows everything once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

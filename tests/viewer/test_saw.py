@@ -1,7 +1,5 @@
 """What the model saw: the parts add up to the window, and each message says what became of it and opens."""
 
-from __future__ import annotations
-
 import random
 import re
 

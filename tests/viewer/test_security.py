@@ -1,7 +1,5 @@
 """Pages of other sites in the same browser: they can neither read nor write here, and no text becomes a program."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

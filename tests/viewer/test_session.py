@@ -1,7 +1,5 @@
 """The page of a session: what its path shows, how it follows, how far it goes, and what its links open."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Sessions: live, found as one types, a hundred thousand of them by range, with the keyboard alone."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

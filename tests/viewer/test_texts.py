@@ -1,7 +1,5 @@
 """Answers that are being written, in a browser: every piece in order for a quick reader, joined ones for a slow one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

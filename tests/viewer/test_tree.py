@@ -1,7 +1,5 @@
 """The tree page: large trees within a bounded document, folded, zoomed, walked by keys, growing while one looks."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Usage: tokens and cost over time, by model, project and session, as charts whose numbers stand below."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sessions with trees of any shape, for the pages that draw branches."""
 
-from __future__ import annotations
-
 import random
 
 from treering import Session, message, text, thinking, tool_result, tool_use

@@ -1,7 +1,5 @@
 """The lines of CONTRIBUTING.md that a walk gives."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The walk to a new entry type: what CONTRIBUTING.md says is all that a copy of the library needs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The walks that a program takes without a change to the library: a view, a strategy for contexts, a store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """What each room makes of a `Note`, in a copy of the library that has the type; `test_entry_type` runs it there."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
