@@ -40,9 +40,7 @@ async def answer_again(session: Session, add: Tool) -> None:
 
 
 @pytest.mark.parametrize("received", ["I was about to", ""])
-async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(
-    session: Session, received: str, add: Tool
-) -> None:
+async def test_the_received_part_of_a_cancelled_answer_is_aborted(session: Session, received: str, add: Tool) -> None:
     stalled = Stalled(received, anyio.Event())
     await respond_and_cancel(AgentSession(ScriptedModel([stalled]), session=session), stalled.reached)
     kept = [f"assistant: {received}"] if received else []
@@ -53,9 +51,7 @@ async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(
     assert as_lines(await session.messages())[:-2] == ["user: Hello", *kept]
 
 
-async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_open_calls(
-    session: Session, add: Tool
-) -> None:
+async def test_a_cancelled_turn_keeps_its_results_and_the_next_closes_open_calls(session: Session, add: Tool) -> None:
     slow = Work("slow")
     model = ScriptedModel([answer([tool_use("1", "quick"), tool_use("2", "slow")])])
     agent = AgentSession(model, session=session, tools=[giving("quick", "quick"), slow.tool])

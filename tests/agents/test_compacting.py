@@ -46,9 +46,7 @@ async def compactions(session: Session) -> list[CompactionEntry]:
 
 @pytest.mark.feature("G-132")
 @pytest.mark.parametrize(("used", "compacts"), [(749, False), (750, False), (751, True), (999, True)])
-async def test_an_agent_compacts_only_if_the_request_would_use_the_reserve(
-    session: Session, used: int, compacts: bool
-) -> None:
+async def test_an_agent_compacts_only_if_it_would_use_the_reserve(session: Session, used: int, compacts: bool) -> None:
     await append_turns(session, 4, chars=200)
     await session.append_message("user", "And?")
     next_message = count_messages([message("user", "Go on")])
@@ -109,9 +107,7 @@ async def test_old_results_are_masked_before_a_summary_is_requested(session: Ses
 
 
 @pytest.mark.parametrize("refusals", [1, 2])
-async def test_a_request_refused_as_too_long_is_repeated_once_with_a_smaller_context(
-    session: Session, refusals: int
-) -> None:
+async def test_a_request_refused_as_too_long_is_repeated_once_and_smaller(session: Session, refusals: int) -> None:
     await append_turns(session, 6)
     answers: Iterator[Step] = iter([*[RequestTooLong("too long by some")] * refusals, "Yes."])
     model = ScriptedModel(lambda request: "They talked." if is_summary(request) else next(answers))

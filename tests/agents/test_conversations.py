@@ -165,9 +165,7 @@ async def test_hooks_before_generation_change_the_input_and_the_system_prompt(se
         assert as_lines(await each.messages())[0] == "user: [Monday] [Monday] Hello"
 
 
-async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(
-    session: Session, plain: PlainSession
-) -> None:
+async def test_a_hook_can_shorten_a_plain_history_but_no_log(session: Session, plain: PlainSession) -> None:
     async def forget(turn: TurnInput) -> TurnInput:
         return TurnInput(turn.system_prompt, (), turn.input)
 
@@ -223,9 +221,7 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(kind: str, s
 
 
 @pytest.mark.feature("D-17")
-async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_unless_a_hook_sets_them(
-    session: Session,
-) -> None:
+async def test_the_log_holds_a_hooks_answer_with_usage_and_model_unless_a_hook_sets_them(session: Session) -> None:
     own: dict[str, Any] = {"usage": Usage(1), "model": "mine", "provider": "me", "stop_reason": "why"}
 
     async def count(answer_message: Message) -> Message:
@@ -303,9 +299,7 @@ async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix() -
     ("count", "why"),
     [(1, "cannot start another turn of the same session"), (2, "neither would ever end"), (3, "neither would")],
 )
-async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(
-    host: SessionHost, count: int, why: str
-) -> None:
+async def test_one_of_agents_that_wait_for_each_other_gets_an_error(host: SessionHost, count: int, why: str) -> None:
     """The tool of each agent's turn asks the next agent, and that of the last asks the first."""
     agents: list[AgentSession] = []
     met = [anyio.Event() for _ in range(count)]

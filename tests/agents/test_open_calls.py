@@ -91,9 +91,7 @@ async def test_a_suspended_turn_ends_once_all_its_calls_have_results(
         await agent.respond("Goodbye")
 
 
-async def test_suspended_calls_get_only_their_own_results_or_are_closed_without(
-    session: Session, deploy: Tool, add: Tool
-) -> None:
+async def test_suspended_calls_get_their_own_results_or_none_at_all(session: Session, deploy: Tool, add: Tool) -> None:
     agent = AgentSession(ScriptedModel([CALLS, "Never mind."]), session=session, tools=[deploy, add])
     with pytest.raises(NotSuspended, match="no call waits"):
         await agent.resume({})
@@ -200,9 +198,7 @@ ASKED = ["user: Hello", "assistant: calls run c1 | calls run c2"]
 
 
 @pytest.mark.feature("N-1", "N-129")
-def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_model(
-    kill_agent: Kill, tmp_path: Path
-) -> None:
+def test_the_users_message_is_kept_if_the_agent_is_killed_while_it_asks(kill_agent: Kill, tmp_path: Path) -> None:
     kill_agent(tmp_path, "native", "asking")
 
     async def check() -> None:

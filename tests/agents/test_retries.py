@@ -124,9 +124,7 @@ async def test_a_turn_fails_after_the_allowed_attempts(
 
 
 @pytest.mark.parametrize("leaving", [None, ZeroDivisionError])
-async def test_a_refused_request_is_not_retried_and_what_it_began_is_on_a_side_branch(
-    session: Session, leaving: type[Exception] | None
-) -> None:
+async def test_a_refused_request_leaves_a_branch_untried(session: Session, leaving: type[Exception] | None) -> None:
     async def policy(left: LeftWork) -> bool:
         if leaving is not None:
             raise leaving
@@ -229,9 +227,7 @@ async def test_by_default_a_switch_summarizes_the_left_branch_and_a_retry_does_n
 
 
 @pytest.mark.parametrize("failure", [ModelUnavailable("no summary today"), "   ", ConnectionError("reset")])
-async def test_a_failed_attempt_is_left_without_a_summary_if_summarizing_fails(
-    failure: Step | ConnectionError, session: Session
-) -> None:
+async def test_a_failed_attempt_has_no_summary_if_that_fails(failure: Step | ConnectionError, session: Session) -> None:
     async def summarizer(request: SummaryRequest) -> Message:
         if isinstance(failure, ConnectionError):
             raise failure

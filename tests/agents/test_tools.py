@@ -275,9 +275,7 @@ def test_a_returned_value_becomes_the_content_of_the_output(returned: object, co
         (ExceptionGroup("several", [ValueError("one")]), "ExceptionGroup: several"),
     ],
 )
-async def test_an_error_and_a_value_without_a_json_form_become_an_error_for_the_model(
-    session: Session, given: object, result: str
-) -> None:
+async def test_the_model_is_told_errors_and_values_without_json(session: Session, given: object, result: str) -> None:
     results, logs = await run_calls(session, [giving("run", given)], tool_use("1", "run"))
     failed, shown = results["1"]
     assert failed
@@ -495,9 +493,7 @@ async def test_the_log_of_a_failed_tool_names_only_the_calls_within_it(session: 
     assert (nested[0], nested[-2:]) == ("calls_another", ["in_a_thread", "deep"])
 
 
-async def test_calls_that_cannot_be_made_get_errors_and_records_hold_what_a_tool_reports(
-    session: Session, add: Tool
-) -> None:
+async def test_calls_that_cannot_be_made_get_errors_and_records_what_tools_report(session: Session, add: Tool) -> None:
     run = giving("run", ToolOutput("no such file", is_error=True, error="ENOENT", exit_code=2, tokens=4))
     calls = [tool_use("1", "nothing"), tool_use("2", "add", {"b": 1}), tool_use("4", "add", {"a": 1})]
     calls += [tool_use("3", "add", {MALFORMED_ARGUMENTS: '{"a": 1'}), tool_use("5", "run"), tool_use("6", "")]

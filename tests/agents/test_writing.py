@@ -229,9 +229,7 @@ def log_bytes(session: Session) -> bytes:
 
 @pytest.mark.feature("D-13")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_a_log_cut_in_a_saved_turn_shows_the_whole_turn_or_none_of_it(
-    dialect: Literal["native", "pi"], tmp_path: Path
-) -> None:
+async def test_a_log_cut_in_a_saved_turn_shows_all_or_nothing(dialect: Literal["native", "pi"], tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "whole", dialect=dialect) as host:
         session = await host.create("main")
         await session.append_message("user", "before")

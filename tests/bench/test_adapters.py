@@ -42,9 +42,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, list
         return compare(pairs, 1, FEW, space, steps.append), steps
 
 
-def test_both_sides_are_measured_in_turn_and_an_absent_framework_is_named(
-    measured: tuple[Comparison, list[str]],
-) -> None:
+def test_both_sides_are_measured_in_turn_and_absent_frameworks_named(measured: tuple[Comparison, list[str]]) -> None:
     comparison, steps = measured
     assert steps[:2] == ["files, 3 x 2", "sessions, 3 x 2"]
     assert list(comparison.absent) == ["elsewhere"]

@@ -87,9 +87,7 @@ def test_an_unknown_scenario_is_refused_with_a_list_of_the_known_ones() -> None:
     assert "append-one" in in_process("run", "nothing", fails=True)
 
 
-def test_a_measurement_that_takes_too_long_is_reported_as_timed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_measurement_that_takes_too_long_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench import worker
 
     monkeypatch.setattr(worker, "TIMEOUT_S", 0.0)

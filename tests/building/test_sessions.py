@@ -56,9 +56,7 @@ async def test_a_missing_summary_is_requested_once_and_stored(session: Session, 
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_the_usage_of_a_stored_summary_is_in_the_totals(
-    tmp_path: Path, dialect: Literal["native", "pi", "omp"]
-) -> None:
+async def test_usage_of_a_stored_summary_is_in_totals(tmp_path: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
         session = await host.create("main")
         ids = await talk(session, 41)
@@ -74,9 +72,7 @@ async def test_the_usage_of_a_stored_summary_is_in_the_totals(
         assert len(summarizer.requests) == 2
 
 
-async def test_a_summary_that_is_not_shorter_is_refused_and_one_that_does_not_fit_is_requested_once(
-    session: Session,
-) -> None:
+async def test_a_summary_not_shorter_is_refused_and_one_that_does_not_fit_is_requested_once(session: Session) -> None:
     await talk(session, 41)
     before = content(session)
     with pytest.raises(SummaryRefused):
@@ -90,9 +86,7 @@ async def test_a_summary_that_is_not_shorter_is_refused_and_one_that_does_not_fi
 
 
 @pytest.mark.feature("N-18", "N-91", "N-107", "N-156", "N-157", "N-158", "N-159")
-async def test_the_summary_of_a_range_is_requested_once_per_summarizer_and_content(
-    session: Session, host: SessionHost
-) -> None:
+async def test_a_ranges_summary_is_asked_once_per_summarizer_and_content(session: Session, host: SessionHost) -> None:
     ids = await talk(session, 12)
     summarizer = ScriptedSummarizer()
     first = await session.summary_for_range(ids[0], ids[5], 200, summarizer)

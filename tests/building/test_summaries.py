@@ -185,9 +185,7 @@ def without(count: int, of: str = "characters") -> str:
         ([20, 200, 200, 20, 30], 130, f"a*20\n\n{without(2, 'messages')}\n\nd*20\n\ne*30"),
     ],
 )
-def test_the_largest_texts_are_shortened_first_and_then_the_middle_is_left_out(
-    lengths: list[int], limit: int, expected: str
-) -> None:
+def test_the_largest_texts_are_cut_first_the_middle_left_out(lengths: list[int], limit: int, expected: str) -> None:
     parts = [letter * length for letter, length in zip("abcde", lengths, strict=False)]
     shortened = bounded(parts, limit, Letters())
     assert re.sub(r"([a-e])\1+(?![a-z])", lambda run: f"{run[1]}*{len(run[0])}", shortened) == expected

@@ -63,9 +63,7 @@ async def test_only_loading_and_appending_set_the_time_of_access(root: Path, clo
 
 
 @pytest.mark.feature("N-24")
-async def test_the_time_of_a_load_is_kept_in_the_index_and_is_not_an_entry(
-    root: Path, index_path: Path, clock: Clock
-) -> None:
+async def test_the_time_of_a_load_is_in_the_index_and_no_entry(root: Path, index_path: Path, clock: Clock) -> None:
     async with SessionHost(root, clock=clock) as host:
         await create_session(host, "s")
     before = (root / "s.jsonl").read_bytes()

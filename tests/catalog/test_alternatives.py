@@ -48,9 +48,7 @@ async def summarized(request: SummaryRequest) -> str:
 
 
 @pytest.mark.feature("N-161", "N-162")
-async def test_sessions_write_nothing_into_the_project_and_no_checkpoint_of_its_files(
-    root: Path, project: Path
-) -> None:
+async def test_sessions_write_nothing_into_the_project_and_no_copy_of_its_files(root: Path, project: Path) -> None:
     before = contents_of(project)
     async with SessionHost(root) as host:
         await use_session(host, project)

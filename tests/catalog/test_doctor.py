@@ -100,9 +100,7 @@ async def test_an_outdated_or_missing_index_is_not_a_finding(root: Path, index_p
 
 
 @pytest.mark.feature("U-24")
-async def test_index_lines_that_lead_out_of_the_root_or_cannot_be_parsed_are_found(
-    root: Path, index_path: Path
-) -> None:
+async def test_index_lines_that_leave_the_root_or_cannot_be_parsed_are_found(root: Path, index_path: Path) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "s0")
     append_altered_line(index_path, lambda line: line.replace(b'"ref":"s0.jsonl"', b'"ref":"../../s0.jsonl"'))

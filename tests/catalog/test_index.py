@@ -136,9 +136,7 @@ async def test_a_row_that_was_changed_is_not_believed(root: Path, index_path: Pa
 
 @pytest.mark.feature("N-12", "D-66")
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_a_missing_or_damaged_index_is_rebuilt_and_no_session_is_lost(
-    root: Path, index_path: Path, damage: str
-) -> None:
+async def test_a_lost_or_damaged_index_is_rebuilt_without_loss(root: Path, index_path: Path, damage: str) -> None:
     await create_sessions(root)
     before, files = await listed(root), bytes_in(root)
     damage_file(index_path, DAMAGES[damage])
@@ -292,9 +290,7 @@ async def test_an_index_is_rewritten_beyond_twice_its_size_and_64_kib(
 
 
 @pytest.mark.parametrize("content", [b"", b'{"treering_index":2}\n', None], ids=["empty", "newer", "full"])
-async def test_an_index_that_cannot_be_appended_to_is_closed(
-    root: Path, index_path: Path, content: bytes | None
-) -> None:
+async def test_an_index_that_refuses_appends_is_closed(root: Path, index_path: Path, content: bytes | None) -> None:
     await create_sessions(root, 1)
     disk = ClosingDisk()
     faulty = FaultyDisk(disk)
@@ -344,9 +340,7 @@ async def test_a_listing_creates_no_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["foreign.jsonl"]
 
 
-async def test_a_file_without_read_permission_is_listed_as_corrupted_until_it_can_be_read(
-    root: Path, index_path: Path
-) -> None:
+async def test_an_unreadable_file_is_listed_as_corrupted_until_it_can_be_read(root: Path, index_path: Path) -> None:
     await create_sessions(root, 2)
     os.remove(index_path)
     disk = FaultyDisk(OsDisk())
@@ -359,9 +353,7 @@ async def test_a_file_without_read_permission_is_listed_as_corrupted_until_it_ca
 
 
 @pytest.mark.parametrize(("change", "count"), SEPARATIONS)
-async def test_messages_are_counted_however_lines_are_separated(
-    root: Path, change: Callable[[bytes], bytes], count: int
-) -> None:
+async def test_messages_count_however_lines_are_cut(root: Path, change: Callable[[bytes], bytes], count: int) -> None:
     async with SessionHost(root) as host:
         session = await host.create("s")
         for number in range(3):

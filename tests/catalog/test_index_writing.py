@@ -334,9 +334,7 @@ async def test_a_rewritten_index_has_the_later_of_two_lines_about_a_session() ->
 # -- failures of the background task
 
 
-async def test_after_an_unexpected_error_the_index_writer_retries_with_growing_delays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_after_unexpected_errors_the_index_writer_retries_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[float] = []
 
     def buggy(*_: object) -> None:

@@ -253,9 +253,7 @@ async def test_the_statistics_equal_those_counted_from_the_file(session: Session
 
 
 @pytest.mark.feature("N-23", "N-40")
-async def test_a_session_of_a_project_has_a_file_and_a_line_in_the_index(
-    root: Path, index_path: Path, tmp_path: Path, clock: Clock
-) -> None:
+async def test_a_projects_session_has_file_and_row(root: Path, index_path: Path, tmp_path: Path, clock: Clock) -> None:
     async with SessionHost(root, clock=clock) as host:
         session = await host.create(cwd=tmp_path)
         await session.update_metadata(provider=Provider("ollama", "qwen3:8b", 8192))

@@ -67,9 +67,7 @@ async def test_a_text_can_be_an_id_a_name_a_path_the_beginning_of_an_id_or_last(
         assert await host.get_session("\0") is None
 
 
-async def test_a_missing_file_outside_the_root_is_not_found_and_nothing_is_created_in_its_folder(
-    host: SessionHost, tmp_path: Path
-) -> None:
+async def test_a_missing_file_outside_the_root_is_not_found_and_not_created(host: SessionHost, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     async with host:
@@ -179,9 +177,7 @@ async def test_get_session_opens_no_session_file(host: SessionHost, root: Path) 
 
 
 @pytest.mark.feature("N-43")
-async def test_the_sessions_of_a_project_are_listed_newest_first_in_pages(
-    root: Path, tmp_path: Path, clock: Clock
-) -> None:
+async def test_a_projects_sessions_are_listed_newest_first_in_pages(root: Path, tmp_path: Path, clock: Clock) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     other.mkdir()
@@ -326,9 +322,7 @@ async def test_an_empty_text_means_no_session_even_if_there_is_only_one(root: Pa
         assert [row.id for row in await host.list_sessions()] == ["only"]
 
 
-async def test_sessions_of_a_moved_project_are_found_under_its_new_path_and_a_link_in_its_place(
-    root: Path, tmp_path: Path
-) -> None:
+async def test_a_moved_project_has_its_sessions_under_the_new_path_and_a_link(root: Path, tmp_path: Path) -> None:
     project, moved = tmp_path / "shop", tmp_path / "shop2"
     project.mkdir()
     async with SessionHost(root) as host:
@@ -349,9 +343,7 @@ async def test_sessions_of_a_moved_project_are_found_under_its_new_path_and_a_li
 
 
 @pytest.mark.parametrize("inside", [True, False])
-async def test_a_path_without_a_session_is_refused_with_what_it_is(
-    host: SessionHost, root: Path, tmp_path: Path, *, inside: bool
-) -> None:
+async def test_paths_without_sessions_are_named(host: SessionHost, root: Path, tmp_path: Path, *, inside: bool) -> None:
     folder = root if inside else tmp_path
     (folder / "empty.jsonl").touch()
     (folder / "folder.jsonl").mkdir()

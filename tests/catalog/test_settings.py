@@ -46,9 +46,7 @@ def test_settings_have_defaults_and_are_read_from_a_mapping_or_a_file(tmp_path: 
     ],
     ids=str,
 )
-def test_unknown_keys_and_wrong_values_are_refused_by_name(
-    tmp_path: Path, wrong: dict[str, object], expected: str
-) -> None:
+def test_unknown_keys_and_bad_values_are_named(tmp_path: Path, wrong: dict[str, object], expected: str) -> None:
     path = tmp_path / "settings.json"
     path.write_text(json.dumps(wrong))
     for source in (wrong, path):
@@ -61,9 +59,7 @@ def test_unknown_keys_and_wrong_values_are_refused_by_name(
         Settings.load(path)
 
 
-def test_a_settings_file_is_toml_or_json_by_its_ending_and_may_begin_with_a_tilde(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_are_toml_or_json_by_ending_and_take_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "mine.toml").write_text("# mine\ndebounce_ms = 7\nauto_persist = false\n")
     (tmp_path / "mine.conf").write_text('{"debounce_ms": 7, "auto_persist": false}')

@@ -54,9 +54,7 @@ def without_scan(_: str = "") -> Disk:
 
 
 @DISKS
-async def test_a_folder_that_cannot_be_listed_is_logged_once_and_the_others_are_listed(
-    root: Path, disk_of: Callable[[str], Disk]
-) -> None:
+async def test_unlistable_folders_are_logged_once_and_others_listed(root: Path, disk_of: Callable[[str], Disk]) -> None:
     (root / "lost+found").mkdir(parents=True)
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     with structlog.testing.capture_logs() as logs:
@@ -85,9 +83,7 @@ async def test_a_root_that_cannot_be_listed_is_an_error(root: Path, disk_of: Cal
 
 
 @pytest.mark.parametrize("disk_of", [OsDisk, without_scan], ids=["scanned at once", "one by one"])
-async def test_a_link_to_a_session_under_the_same_root_is_not_listed(
-    root: Path, tmp_path: Path, disk_of: Callable[[], Disk]
-) -> None:
+async def test_links_within_the_root_are_not_listed(root: Path, tmp_path: Path, disk_of: Callable[[], Disk]) -> None:
     elsewhere = tmp_path / "elsewhere"
     async with SessionHost(elsewhere) as host:
         await create_session(host, "other")

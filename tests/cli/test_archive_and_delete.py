@@ -86,9 +86,7 @@ def test_a_session_in_use_does_not_keep_the_command_from_the_others(cli: Cli) ->
     assert cli.ids() == ["two"]
 
 
-def test_a_session_that_cannot_be_compressed_is_archived_with_a_warning(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_that_cannot_be_packed_is_archived_with_a_warning(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.create("One", session_id="one", name="First")
     create(cli, "two")
     open_file = OsDisk.open
@@ -165,9 +163,7 @@ def test_an_id_of_two_files_is_ambiguous_and_a_path_is_not(cli: Cli) -> None:
     assert cli("info", pi).exit_code == 0
 
 
-def test_ctrl_c_at_the_question_deletes_nothing(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_deletes_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     create(cli, "one")
 
     def interrupt(_: str) -> str:

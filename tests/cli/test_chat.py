@@ -139,9 +139,7 @@ def test_a_new_session_keeps_the_old_one(cli: Cli, flags: tuple[str, ...]) -> No
         (("-c", "--model", "nobody:x"), 1, "unknown model 'nobody:x'"),
     ],
 )
-def test_a_wrong_command_line_is_refused_before_any_session_is_opened(
-    cli: Cli, args: tuple[str, ...], status: int, why: str
-) -> None:
+def test_a_wrong_command_line_is_refused_before_opening(cli: Cli, args: tuple[str, ...], status: int, why: str) -> None:
     result = cli.chat(*args, lines=("Hello",))
     assert (result.exit_code, result.stdout) == (status, "")
     assert why in result.stderr
@@ -437,9 +435,7 @@ def test_address_and_key_of_one_provider_are_not_used_for_another() -> None:
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="no file has such a name here")
-def test_a_chat_works_in_a_folder_whose_name_is_not_unicode(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chat_works_in_a_folder_without_unicode(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")
     os.mkdir(folder)
     monkeypatch.chdir(folder)

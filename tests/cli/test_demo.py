@@ -49,9 +49,7 @@ async def assert_final_state(folder: Path) -> None:
         assert len(worker.path()) == 4
 
 
-def test_the_demo_prints_the_same_each_time_and_removes_its_files(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_repeats_itself_and_leaves_no_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     first, second = cli("demo"), cli("demo")

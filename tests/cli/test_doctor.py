@@ -136,9 +136,7 @@ DAMAGE: list[tuple[Sequence[Line], str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("lines", "expected", "words"), DAMAGE)
-def test_each_kind_of_damage_is_found_in_its_line(
-    tmp_path: Path, lines: Sequence[Line], expected: str, words: list[str]
-) -> None:
+def test_damage_is_found_in_its_line(tmp_path: Path, lines: Sequence[Line], expected: str, words: list[str]) -> None:
     path = tmp_path / "s.jsonl"
     with_header = lines if lines[0] in OTHER_HEADERS else [HEADER, *lines]
     path.write_bytes(
@@ -348,9 +346,7 @@ def test_a_file_with_any_name_can_be_examined_but_is_not_found_in_a_directory(cl
 
 
 @pytest.mark.parametrize("file", ["claude_code/work.jsonl", "codex/codex.jsonl"])
-def test_a_session_file_of_another_program_is_named_with_the_import_command(
-    cli: Cli, tmp_path: Path, file: str
-) -> None:
+def test_a_file_of_another_program_is_named_with_the_import_command(cli: Cli, tmp_path: Path, file: str) -> None:
     cli.write(line_of_message("a", None, "x", 1))
     foreign = tmp_path / "it's foreign.jsonl"
     foreign.write_bytes((Path(__file__).parents[1] / "data" / file).read_bytes())

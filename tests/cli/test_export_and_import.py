@@ -69,9 +69,7 @@ def test_an_existing_file_is_replaced_only_with_force_and_a_pipe_is_not(cli: Cli
     assert error.endswith("leave out -o, and redirect stdout there\n")
 
 
-def test_a_root_that_cannot_be_written_is_reported_with_what_to_check(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_root_that_refuses_writes_is_reported_with_what_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.create("Hello", session_id="one")
 
     def refuse_to_write(disk: OsDisk, path: str, flags: int) -> int:
@@ -136,9 +134,7 @@ def test_importing_again_adds_what_is_missing(cli: Cli) -> None:
     cli.error("import", path, "--format", "nonsense", status=2)
 
 
-def test_the_sessions_of_a_program_are_imported_from_where_it_keeps_them(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sessions_are_imported_from_a_programs_home(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder, sample in (
         (".claude/projects/-work", "claude_code/work.jsonl"),

@@ -186,9 +186,7 @@ def hostile_session(cli: Cli) -> None:
 
 @pytest.mark.parametrize("command", SHOWING, ids=" ".join)
 @pytest.mark.usefixtures("hostile_session")
-def test_a_terminal_shows_the_control_characters_of_a_session(
-    shown_at_terminal: Callable[..., str], command: tuple[str, ...]
-) -> None:
+def test_a_terminal_shows_control_characters(shown_at_terminal: Callable[..., str], command: tuple[str, ...]) -> None:
     output = shown_at_terminal(*command)
     assert "back" in output or command[0] in ("gc", "compact")
     assert not OBEYED & set(output) - {"\n"}

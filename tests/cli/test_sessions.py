@@ -109,9 +109,7 @@ def test_the_current_session_can_be_set_used_and_cleared(cli: Cli, three_session
     assert cli("current", "--clear", "--json").stdout == "null\n"
 
 
-def test_an_archived_session_is_reported_as_current_only_once_unarchived(
-    cli: Cli, three_sessions: dict[str, str]
-) -> None:
+def test_an_archived_session_is_current_only_once_unarchived(cli: Cli, three_sessions: dict[str, str]) -> None:
     cors = three_sessions["cors"]
     cli("archive", cors)
     assert "once unarchived, it is the current session" in cli("current", cors).stderr

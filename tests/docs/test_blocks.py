@@ -60,9 +60,7 @@ def parse(group: click.Group, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", sorted(commands()), ids=" ".join)
-def test_a_command_of_a_page_exists_and_takes_these_arguments(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_commands_take_these_arguments(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for word in words:
         if word.endswith(".json"):  # some commands read files that others have written

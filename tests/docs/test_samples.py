@@ -102,9 +102,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # raised by the package bpe-openai
 @pytest.mark.parametrize("name", SAMPLES)
-async def test_the_samples_of_a_page_run_and_print_what_they_should(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_pages_samples_run_and_print_what_they_should(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     await create_readers_session("~/sessions")
     page: dict[str, Any] = {public: getattr(treering, public) for public in treering.__all__}
     for sample in SAMPLES[name]:

@@ -586,9 +586,7 @@ def test_companions_of_an_archived_session_are_moved_aside(tmp_path: Path, suffi
     assert (tmp_path / f".treering/aside/work/a.jsonl{suffix}").read_bytes() == b"garbage"
 
 
-async def test_a_snapshot_of_another_version_is_a_note_and_not_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_other_versions_snapshots_are_notes_no_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
         earlier.setattr(columns, "_SNAPSHOT_VERSION", columns._SNAPSHOT_VERSION - 1)
         async with SessionHost(tmp_path, limits=Limits(snapshot_after_lines=1)) as host:

@@ -40,9 +40,7 @@ KINDS: list[tuple[bytes, type[Dialect], int]] = [
 
 @pytest.mark.parametrize(("block", "dialect", "version"), KINDS)
 @pytest.mark.parametrize("after", [b"", ENTRY, ENTRY + b'{"torn'])
-def test_the_dialect_is_detected_from_the_header(
-    block: bytes, dialect: type[Dialect], version: int, after: bytes
-) -> None:
+def test_a_dialect_is_detected_by_its_header(block: bytes, dialect: type[Dialect], version: int, after: bytes) -> None:
     found = detect(block + after, "x.jsonl")
     assert type(found.dialect) is dialect
     assert found.header == Header(id="s", version=version, timestamp=AT, cwd="/w")

@@ -255,9 +255,7 @@ NOT_AS_GIVEN: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("payload", "told", "place"), NOT_AS_GIVEN)
-def test_a_value_that_would_be_written_as_one_of_another_type_is_refused(
-    payload: Payload, told: str, place: str
-) -> None:
+def test_a_value_that_would_be_written_as_of_another_type_is_refused(payload: Payload, told: str, place: str) -> None:
     entry = entry_of(payload)
     with pytest.raises(InvalidEntry) as caught:
         NATIVE.encode(entry)

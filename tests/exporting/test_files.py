@@ -68,9 +68,7 @@ async def test_a_native_export_equals_the_file_byte_for_byte(
     assert await copy.entries() == await full_session.entries()
 
 
-async def test_unknown_fields_unknown_types_and_damage_are_copied(
-    load_odd: LoadOdd, root: Path, read_there: Carry
-) -> None:
+async def test_unknown_fields_and_types_and_damage_are_copied(load_odd: LoadOdd, root: Path, read_there: Carry) -> None:
     message = {"role": "user", "content": "Hello"}
     session = await load_odd(
         {**HEADER, "mood": "sunny"},
@@ -121,9 +119,7 @@ async def test_a_pi_or_omp_export_of_a_native_session_has_the_same_context(
     ]
 
 
-async def test_a_message_with_several_tool_results_becomes_several_messages_for_pi(
-    parallel_calls: Session, read_there: Carry
-) -> None:
+async def test_several_tool_results_are_several_messages_for_pi(parallel_calls: Session, read_there: Carry) -> None:
     copy = await read_there(parallel_calls, "pi")
     messages = await copy.messages()
     answers = [part for each in messages for part in each.content if isinstance(part, ToolResultPart)]
@@ -367,9 +363,7 @@ async def test_messages_that_show_nothing_are_left_out_for_other_programs(
         assert await words_shown(await other.load(report.id)) == ["three"]
 
 
-async def test_a_turn_of_dive_without_a_message_that_is_left_out_takes_none_of_the_turn_before(
-    session: Session,
-) -> None:
+async def test_a_turn_of_dive_without_a_message_that_is_left_out_takes_none_of_the_one_before(session: Session) -> None:
     await session.append_many([user_message("one"), UsageRecord("turn", Usage(1, 1), messages=1)])
     left_out, _ = await session.append_many([user_message("two"), user_message("three")])
     await session.append(UsageRecord("turn", Usage(2, 2), messages=2))

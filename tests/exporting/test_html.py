@@ -259,9 +259,7 @@ def dom_after_scripts(chromium: str, page: Path, profile: Path) -> str:
     return done.stdout
 
 
-async def test_the_page_folds_persists_its_state_and_runs_no_script_of_its_content(
-    session: Session, tmp_path: Path, chromium: str
-) -> None:
+async def test_the_page_folds_keeps_its_state_and_runs_nothing(session: Session, tmp_path: Path, chromium: str) -> None:
     attack = "window.canary = 'a script'; top.document.title = 'taken'"
     hostile = [content.replace("\ud800", "").replace("alert(1)", attack) for content in HOSTILE]
     first = await session.append_message("user", hostile)

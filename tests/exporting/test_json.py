@@ -27,18 +27,14 @@ async def state_of(session: Session) -> dict[str, Any]:
 
 @pytest.mark.feature("N-56", "U-21")
 @pytest.mark.parametrize("leaf", [-1, 3], ids=["newest", "moved"])
-async def test_an_imported_document_restores_the_exported_session(
-    full_session: Session, import_there: Carry, leaf: int
-) -> None:
+async def test_an_imported_document_restores_the_session(full_session: Session, import_there: Carry, leaf: int) -> None:
     await full_session.branch(full_session.path()[leaf])
     copy = await import_there(full_session, "json")
     assert await state_of(copy) == await state_of(full_session)
     assert await copy.export("json") == await full_session.export("json")
 
 
-async def test_a_lone_surrogate_in_a_line_does_not_invalidate_the_document(
-    load_odd: LoadOdd, import_there: Carry
-) -> None:
+async def test_a_lone_surrogate_in_a_line_leaves_the_document_valid(load_odd: LoadOdd, import_there: Carry) -> None:
     message = {"role": "user", "content": "cut \ud83d off"}
     odd = await load_odd(
         HEADER,
@@ -92,9 +88,7 @@ async def test_a_document_that_was_reformatted_as_other_json_can_be_imported(
     assert theirs == ours
 
 
-async def test_unknown_fields_and_types_are_kept_and_torn_batches_are_left_out(
-    load_odd: LoadOdd, import_there: Carry
-) -> None:
+async def test_unknown_fields_and_types_are_kept_and_torn_batches_not(load_odd: LoadOdd, import_there: Carry) -> None:
     batch = {"session": "odd", "id": "x", "i": 0, "n": 2}
     message = {"role": "user", "content": [{"type": "text", "text": {"content": "Hello"}}]}
     session = await load_odd(
@@ -113,9 +107,7 @@ async def test_unknown_fields_and_types_are_kept_and_torn_batches_are_left_out(
 
 
 @pytest.mark.feature("U-21")
-async def test_importing_a_redacted_document_is_refused(
-    full_session: Session, elsewhere: SessionHost, tmp_path: Path
-) -> None:
+async def test_no_redacted_document_is_imported(full_session: Session, elsewhere: SessionHost, tmp_path: Path) -> None:
     await full_session.append_message("user", "The key is sk-ant-api03-abcdefghijklmnop1234.")
     redaction = Redaction()
     path = await full_session.export("json", tmp_path / "redacted.json", redact=redaction)

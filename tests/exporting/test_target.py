@@ -59,18 +59,14 @@ async def test_an_export_is_renamed_into_place_where_hard_links_are_unsupported(
     assert sorted(os.listdir(tmp_path)) == ["session.json", "sessions"]
 
 
-async def test_an_error_before_the_first_byte_names_the_path_of_the_export(
-    full_session: Session, tmp_path: Path
-) -> None:
+async def test_an_error_before_the_first_byte_names_the_export(full_session: Session, tmp_path: Path) -> None:
     path = tmp_path / ("x" * 250 + ".md")  # no room for the suffix of a temporary name
     with pytest.raises(OSError, match="too long") as caught:
         await full_session.export("markdown", path)
     assert caught.value.filename == str(path)
 
 
-async def test_a_failed_export_leaves_no_file(
-    full_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_failed_export_remains(full_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OsDisk, "write", staticmethod(failing(OSError(28, "No space left on device"))))
     with pytest.raises(OSError, match="No space"):
         await full_session.export("html", tmp_path / "page.html")

@@ -142,9 +142,7 @@ def test_no_reader_takes_a_file_of_another_program(program: str) -> None:
 
 
 @pytest.mark.parametrize(("program", "what"), [(name, what) for name in PROGRAMS for what in ADDED[name].odd])
-def test_words_that_nothing_stands_for_are_reported(
-    program: str, what: str, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_lost_words_are_reported(program: str, what: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
     kind, part, change = ADDED[program].odd[what]
     path = copied(program, "weighing", tmp_path / "odd")
     units = units_of(path)

@@ -155,9 +155,7 @@ async def test_a_transcript_that_ends_with_an_attachment_to_a_call_continues_wit
             assert session.path() == ["u1", "b1", "r1", "r2", "a1", "a2", "a3", "b2"]
 
 
-def test_an_attachment_between_the_lines_of_an_answer_does_not_part_it(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_an_attachment_within_an_answer_does_not_part_it(tmp_path: Path, read_sessions: ReadSessions) -> None:
     lines = (
         prompt("u1", None),
         answer("b1", "u1", call("c1")),
@@ -174,9 +172,7 @@ def test_an_attachment_between_the_lines_of_an_answer_does_not_part_it(
     assert "a1" in ids(session.entries)
 
 
-def test_what_a_hook_wrote_at_the_start_comes_first_and_is_no_session_alone(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_what_a_hook_wrote_comes_first_and_is_no_session_alone(tmp_path: Path, read_sessions: ReadSessions) -> None:
     first, elsewhere = hook("a1", None), {**hook("a2", None), "sessionId": "s2"}
     (session,) = read_sessions(transcript(tmp_path, first, prompt("u1", "a1"), elsewhere))
     assert ids(session.path()) == ["a1", "u1"]

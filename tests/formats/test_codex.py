@@ -197,9 +197,7 @@ def test_lines_without_an_envelope_of_the_first_version_are_read(tmp_path: Path,
     assert session.roles == ["user"]
 
 
-def test_a_compressed_file_reads_like_an_uncompressed_one(
-    data: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_compressed_file_reads_like_a_plain_one(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     zstandard = pytest.importorskip("zstandard")
     path = tmp_path / "rollout-cold.jsonl.zst"
     path.write_bytes(zstandard.compress((data / "codex" / "codex.jsonl").read_bytes()))

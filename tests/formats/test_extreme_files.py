@@ -123,9 +123,7 @@ def test_a_torn_line_with_many_possible_starts_is_one_finding(
 @pytest.mark.parametrize(
     "number", ["NaN", "-Infinity", "1e999", "9" * 5000], ids=["nan", "infinity", "1e999", "digits"]
 )
-def test_a_message_with_a_number_that_is_not_json_is_read(
-    tmp_path: Path, read_sessions: ReadSessions, number: str
-) -> None:
+def test_a_message_with_a_number_not_json_is_read(tmp_path: Path, read_sessions: ReadSessions, number: str) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_text(lines(record("u", None, "go"), record_with_call("@")).replace('"@"', number))
     (session,) = read_sessions(path)
@@ -193,9 +191,7 @@ def sample_with_free_values(kind: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("shape", [("[", "]"), ('{"in":', "}")], ids=["lists", "objects"])
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "dive"])
-async def test_a_value_nested_too_deeply_is_kept_as_text_in_its_place(
-    tmp_path: Path, kind: str, shape: tuple[str, str]
-) -> None:
+async def test_a_value_nested_too_deeply_is_kept_as_text(tmp_path: Path, kind: str, shape: tuple[str, str]) -> None:
     name, whole = sample_with_free_values(kind)
     path = tmp_path / name
     types: list[list[str]] = []
@@ -244,9 +240,7 @@ async def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "../../../elsewhere", "a/b", ".."])
-def test_ids_that_are_not_safe_as_file_names_are_reported_and_not_followed(
-    tmp_path: Path, read_sessions: ReadSessions, name: str
-) -> None:
+def test_ids_unsafe_as_file_names_are_told_and_not_used(tmp_path: Path, read_sessions: ReadSessions, name: str) -> None:
     storage = tmp_path / "storage"
     for folder in ("session/p", "message/s", "part"):
         (storage / folder).mkdir(parents=True)

@@ -332,9 +332,7 @@ SAVED = [
 
 @pytest.mark.parametrize("saved", [SAVED, {"history": SAVED, "authType": "none"}])
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_saved_conversation_is_read_as_a_session(
-    tmp_path: Path, read_sessions: ReadSessions, saved: object, indent: int | None
-) -> None:
+def test_a_conversation_is_read(tmp_path: Path, read_sessions: ReadSessions, saved: object, indent: int | None) -> None:
     path = tmp_path / "checkpoint-my%20bread.json"
     path.write_text(json.dumps(saved, indent=indent))
     (session,) = read_sessions(path)
@@ -409,9 +407,7 @@ def test_what_the_program_puts_before_a_resumed_history_makes_no_branch(read: Re
         assert len(texts) == len(begun) + 3
 
 
-def test_a_file_that_was_only_begun_to_resume_another_one_is_no_session(
-    read_sessions: ReadSessions, tmp_path: Path
-) -> None:
+def test_a_file_only_begun_to_resume_another_one_is_no_session(read_sessions: ReadSessions, tmp_path: Path) -> None:
     begun = log(tmp_path / "session-2.jsonl", {"$set": {"messages": [context("one.md")]}})
     (alone,) = read_sessions(begun)
     assert len(alone.entries) == 1

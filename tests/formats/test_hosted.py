@@ -37,9 +37,7 @@ async def test_a_rewound_or_compacted_session_shows_what_the_program_showed(
     assert total_tokens in (None, (await session.total_usage()).total_tokens)
 
 
-async def test_a_compacted_session_of_opencode_shows_its_summary_and_the_kept_messages(
-    data: Path, host: SessionHost
-) -> None:
+async def test_a_compacted_session_of_opencode_shows_summary_and_kept_messages(data: Path, host: SessionHost) -> None:
     report, _ = await host.import_sessions(data / "opencode" / "storage")
     session = await host.load(report.id)
     assert session.path()[-2] == "msg_04", "a mark of the revert is the leaf"

@@ -21,9 +21,7 @@ def claims(path: Path) -> list[str]:
     return [each.name for each in formats() if each.detects(path, head)]
 
 
-def test_a_database_is_opened_once_for_all_formats_of_databases(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_is_opened_once_for_all_such_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "chat.db"
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
     connection = connect(path)

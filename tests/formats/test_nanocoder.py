@@ -116,9 +116,7 @@ def test_the_single_file_format_is_read(data: Path, read_sessions: ReadSessions)
     assert session.codes() == []
 
 
-def test_thinking_and_images_of_a_file_are_read_and_unsupported_fields_are_reported(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_thinking_and_images_are_read_and_unsupported_fields_told(tmp_path: Path, read_sessions: ReadSessions) -> None:
     image = {"data": "QUJD", "mediaType": "image/png", "source": "bread.png"}
     called: dict[str, object] = {"id": "c1", "function": {"name": "look"}}
     messages: Lines = [
@@ -309,9 +307,7 @@ def test_running_token_totals_are_checked_along_the_path(tmp_path: Path, read_se
     assert (finding.code, finding.line) == ("tokens", 2)
 
 
-def test_the_current_summary_becomes_a_compaction_and_others_become_custom_entries(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_the_latest_summary_becomes_a_compaction_others_are_custom(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = folder(tmp_path / "session-n-1", {**METADATA, "context": {"summaryMessageId": "m2"}}, MESSAGES)
     (path / "summaries").mkdir()
     for key, last in (("aa", "m2"), ("bb", "m1")):

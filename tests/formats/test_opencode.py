@@ -84,9 +84,7 @@ def test_the_steps_of_an_answer_become_messages(storage: Path, read_sessions: Re
     assert session.messages[-1].error == "MessageAbortedError: stopped"
 
 
-def test_a_summary_becomes_a_compaction_that_keeps_the_latest_messages(
-    storage: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_summary_becomes_a_compaction_that_keeps_the_latest(storage: Path, read_sessions: ReadSessions) -> None:
     session, _ = read_sessions(storage)
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     assert entry.compaction.summary == "Bread bakes forty minutes."
@@ -100,17 +98,13 @@ def test_reverted_messages_come_after_the_leaf(storage: Path, read_sessions: Rea
     assert [entry.id for entry in session.entries][-3:-1] == ["msg_05", "msg_06"]
 
 
-def test_one_session_file_is_one_session_and_the_parent_folder_holds_all(
-    storage: Path, read_sessions: ReadSessions
-) -> None:
+def test_one_file_is_one_session_and_the_parent_folder_holds_all(storage: Path, read_sessions: ReadSessions) -> None:
     both = read_sessions(storage)
     assert read_sessions(storage / "session" / "bakery" / "ses_1.json") == both[:1]
     assert read_sessions(storage.parent)[:1] == both[:1]
 
 
-def test_a_database_reads_to_the_same_sessions_and_is_not_changed(
-    storage: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_database_has_the_same_and_is_unchanged(storage: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = database(storage, tmp_path / "opencode.db")
     before = path.read_bytes()
     for place in (path, tmp_path):
@@ -161,9 +155,7 @@ def test_an_exported_file_reads_to_the_same_session(storage: Path, tmp_path: Pat
     assert (session.header, session.entries) == (read_sessions(storage)[0].header, read_sessions(storage)[0].entries)
 
 
-def test_damaged_files_are_reported_and_the_rest_is_read(
-    storage: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_damaged_files_are_told_and_the_rest_read(storage: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     copy = tmp_path / "storage"
     shutil.copytree(storage, copy)
     (copy / "part" / "msg_02" / "prt_4.json").write_bytes(b"")

@@ -161,9 +161,7 @@ def revert(message: str, part: str | None = None) -> Part:
 
 
 @pytest.mark.parametrize("message", ["03", "021"])
-async def test_a_reverted_session_ends_before_the_point_also_if_its_message_is_missing(
-    imported: Import, message: str
-) -> None:
+async def test_a_reverted_session_ends_before_the_point_even_if_that_is_lost(imported: Import, message: str) -> None:
     session = await imported(*WHOLE, revert=revert(message))
     assert await texts_in_context(session) == ["Question 01.", "Answer 02."]
     assert {"msg_03", "msg_04"} <= {each.id for each in await session.entries()}
@@ -195,9 +193,7 @@ async def test_a_revert_within_a_message_keeps_its_first_parts(imported: Import,
 
 
 @pytest.mark.parametrize("while_reverted", [False, True])
-async def test_a_session_that_was_reverted_and_continued_continues_from_there(
-    imported: Import, while_reverted: bool
-) -> None:
+async def test_a_session_reverted_and_continued_continues_from_there(imported: Import, while_reverted: bool) -> None:
     """opencode deletes what was reverted when the next prompt comes."""
     await imported(*WHOLE)
     if while_reverted:

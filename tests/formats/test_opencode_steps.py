@@ -153,9 +153,7 @@ ABORTED: Part = {"name": "MessageAbortedError", "data": {"message": "stopped"}}
     ],
     ids=str,
 )
-def test_the_end_of_an_answer_has_the_name_that_treering_gives_it(
-    read: Read, ending: Part, stop_reason: str | None
-) -> None:
+def test_the_end_of_an_answer_has_the_name_of_treering(read: Read, ending: Part, stop_reason: str | None) -> None:
     session = read(record("m", "assistant", text("Hello."), **ending))
     assert session.messages[0].stop_reason == stop_reason
 
@@ -236,9 +234,7 @@ def test_a_message_without_an_id_does_not_become_the_leaf(read: Read) -> None:
     assert len(session.entries) == 3
 
 
-async def test_a_fully_reverted_session_has_an_empty_context(
-    read: Read, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+async def test_a_fully_reverted_session_shows_nothing(read: Read, tmp_path: Path, read_sessions: ReadSessions) -> None:
     messages = [record(name, "user", text("Hello")) for name in ("a", "b")]
     path = export_file(tmp_path, *messages, revert={"messageID": "a"})
     (session,) = read_sessions(path)

@@ -51,9 +51,7 @@ def storage_of_first_versions(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["", "storage", "storage/session", "storage/session/info/ses_1.json"])
-def test_a_storage_folder_of_the_first_versions_is_read(
-    tmp_path: Path, read_sessions: ReadSessions, place: str
-) -> None:
+def test_a_storage_folder_of_first_versions_is_read(tmp_path: Path, read_sessions: ReadSessions, place: str) -> None:
     file = storage_of_first_versions(tmp_path)
     (session,) = read_sessions(tmp_path / place)
     assert texts(session) == ["Hello", "Good morning"]
@@ -145,9 +143,7 @@ def database_with_wal(storage: Path, folder: Path, *, checkpoint: bool) -> Path:
     return copied / "opencode.db"
 
 
-def test_reading_a_database_in_wal_mode_leaves_no_files_beside_it(
-    storage: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_reading_a_wal_database_leaves_no_files(storage: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = tmp_path / "opencode.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -173,18 +169,14 @@ def test_changes_in_the_wal_are_read_and_stay_there(
     assert file_contents(path.parent) == before
 
 
-def test_a_database_behind_a_symlink_is_read_with_its_wal(
-    storage: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_database_behind_a_link_has_its_wal(storage: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = database_with_wal(storage, tmp_path, checkpoint=True)
     link = tmp_path / "link.db"
     link.symlink_to(path)
     assert texts(read_sessions(link)[1]) == ["Hi"]
 
 
-def test_an_interrupted_transaction_is_rolled_back_only_in_a_copy(
-    storage: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_transaction_is_rolled_back_in_a_copy(storage: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path, copied = database(storage, tmp_path / "opencode.db"), tmp_path / "copied"
     whole = path.read_bytes()
     copied.mkdir()
@@ -224,9 +216,7 @@ def loose_database(path: Path, *ids: object, data: object = '{"role":"user","tim
 
 
 @pytest.mark.parametrize("data", [5, 1.5, -1, 2**40, 2**62, b"\xff", None])
-def test_a_record_that_is_not_text_is_reported_as_damaged(
-    tmp_path: Path, read_sessions: ReadSessions, data: object
-) -> None:
+def test_a_record_that_is_no_text_is_damaged(tmp_path: Path, read_sessions: ReadSessions, data: object) -> None:
     (session,) = read_sessions(loose_database(tmp_path / "opencode.db", "a", data=data))
     assert session.messages == []
     assert session.codes() == ["damaged"]
@@ -259,9 +249,7 @@ def test_reading_stops_with_an_error_once_the_database_was_changed(tmp_path: Pat
         next(sessions)
 
 
-def test_a_session_is_not_returned_if_the_database_changed_while_it_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_session_of_a_database_that_changed_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = loose_database(tmp_path / "opencode.db", "a")
     records = InDatabase.records
 

@@ -66,9 +66,7 @@ def test_googles_signature_of_a_call_is_read_and_written(tmp_path: Path, read_se
     assert read_sessions(path, "picoclaw")[0].messages == session.messages
 
 
-def test_images_in_content_parts_are_read_and_their_text_is_not_repeated(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_images_in_parts_are_read_and_their_text_not_repeated(tmp_path: Path, read_sessions: ReadSessions) -> None:
     url = {"url": "data:image/png;base64,aGk="}
     parts = [{"type": "text", "text": "See."}, {"type": "image_url", "image_url": url}]
     path = tmp_path / "parts.json"
@@ -115,9 +113,7 @@ def test_a_damaged_line_counts_as_a_skipped_one(tmp_path: Path, read_sessions: R
     assert session.codes() == ["damaged"], "the sidecar counts the damaged line, too"
 
 
-def test_a_missing_damaged_or_outdated_sidecar_is_reported(
-    data: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_lost_damaged_or_old_sidecar_is_reported(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     (tmp_path / "s.jsonl").write_bytes((data / "picoclaw" / "picoclaw.jsonl").read_bytes())
     for content, codes in ((None, ["sidecar"]), ("{", ["sidecar"]), ('{"key":"s","count":9}', ["count"])):
         if content is not None:

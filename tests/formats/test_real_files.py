@@ -50,9 +50,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_real_file_has_the_expected_entries_and_roles(
-    shared_fixtures: Path, read_sessions: ReadSessions, name: str
-) -> None:
+def test_a_real_file_has_these_entries_and_roles(shared_fixtures: Path, read_sessions: ReadSessions, name: str) -> None:
     format_name, entries, roles = COUNTS[name]
     (session,) = read_sessions(shared_fixtures / name)
     assert read_sessions(shared_fixtures / name, format_name) == [session], (
@@ -63,9 +61,7 @@ def test_a_real_file_has_the_expected_entries_and_roles(
     assert [each for each in session.findings if each.severity == "error"] == []
 
 
-def test_a_real_storage_folder_of_opencode_has_the_expected_sessions(
-    shared_fixtures: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_real_folder_of_opencode_has_these_sessions(shared_fixtures: Path, read_sessions: ReadSessions) -> None:
     large, small = read_sessions(shared_fixtures / "opencode" / "storage_v2")
     assert (large.header.title, small.header.title) == ("OpenCode Large", "OpenCode Small")
     assert large.roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
@@ -84,9 +80,7 @@ def test_every_result_follows_its_call(shared_fixtures: Path, read_sessions: Rea
                 assert part.tool_result.tool_use_id in calls
 
 
-def test_a_cut_of_picoclaw_separates_no_call_from_its_result(
-    shared_fixtures: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_cut_of_picoclaw_parts_no_call_from_its_result(shared_fixtures: Path, read_sessions: ReadSessions) -> None:
     (session,) = read_sessions(shared_fixtures / "picoclaw" / "telegram_123456.jsonl")
     assert session.header.key == "telegram:123456"
     (finding,) = session.findings
@@ -94,9 +88,7 @@ def test_a_cut_of_picoclaw_separates_no_call_from_its_result(
 
 
 @pytest.mark.feature("D-44")
-def test_a_file_of_dive_is_written_back_equal(
-    shared_fixtures: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_files_of_dive_are_written_equal(shared_fixtures: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     (session,) = read_sessions(shared_fixtures / "dive" / "fork.jsonl")
     path = tmp_path / "fork.jsonl"
     path.write_bytes(dive_document(session.header, session.entries))

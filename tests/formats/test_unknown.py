@@ -90,9 +90,7 @@ async def test_a_session_of_qwen_code_is_read_as_its_own_alone(shape: str, host:
 @once
 @pytest.mark.feature("A-34")
 @pytest.mark.parametrize("name", [None, "claude-code", "gemini", "qwen"])
-async def test_a_document_of_early_versions_of_qwen_code_is_refused_by_name(
-    name: str | None, host: SessionHost, tmp_path: Path
-) -> None:
+async def test_a_document_of_an_early_qwen_code_is_named(name: str | None, host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "found" / "q-1.json"
     path.parent.mkdir()
     path.write_text(json.dumps(OLD_QWEN, indent=2))
@@ -653,9 +651,7 @@ def test_no_words_of_a_sample_are_lost_without_a_finding(
         assert NOTED in kept or NOTED in str(session.findings), place
 
 
-def test_what_only_repeats_other_fields_is_reported_where_it_says_more(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_what_repeats_other_fields_is_reported_where_it_says_more(tmp_path: Path, read_sessions: ReadSessions) -> None:
     shown = {"result": [{"functionResponse": {"id": "c1", "response": {"output": "two loaves left"}}}]}
     record = {"id": "c1", "name": "count", "args": {"what": "loaves in the oven"}, "status": "success", **shown}
     said = {"id": "g1", "timestamp": TIME, "type": "gemini", "content": "", "toolCalls": [record]}

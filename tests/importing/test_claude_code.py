@@ -349,9 +349,7 @@ MIXED: dict[str, tuple[list[tuple[str, str, list[dict[str, object]]]], str]] = {
 
 
 @pytest.mark.parametrize("shape", MIXED)
-async def test_results_and_words_in_one_line_are_on_the_path_results_first(
-    shape: str, host: SessionHost, tmp_path: Path
-) -> None:
+async def test_results_and_words_of_one_line_come_results_first(shape: str, host: SessionHost, tmp_path: Path) -> None:
     answers, below = MIXED[shape]
     path = tmp_path / "mixed.jsonl"
     lines = [line("user", "u1", None, "one"), *PARALLEL, *(line("user", *each) for each in answers)]
@@ -501,9 +499,7 @@ async def test_a_copy_of_a_transcript_does_not_claim_the_sub_agents_of_the_origi
     assert (header.parent_session, header.parent_entry) == ("first", "first-a1")
 
 
-async def test_a_sub_agent_in_a_transcripts_own_folder_belongs_to_that_transcript(
-    host: SessionHost, tmp_path: Path
-) -> None:
+async def test_a_sub_agent_in_a_transcripts_folder_belongs_to_it(host: SessionHost, tmp_path: Path) -> None:
     (tmp_path / "s" / "subagents").mkdir(parents=True)
     (tmp_path / "s.jsonl").write_bytes(transcript_with_agent("s"))
     (tmp_path / "s" / "subagents" / "agent-x1.jsonl").write_bytes(agent_line("s#x1"))

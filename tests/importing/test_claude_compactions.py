@@ -147,9 +147,7 @@ async def test_without_preserved_messages_the_former_history_is_a_branch(host: S
     assert await context_ids(session, "cut") == ["cut"]
 
 
-async def test_calls_at_the_end_of_the_preserved_messages_stay_with_their_results(
-    host: SessionHost, tmp_path: Path
-) -> None:
+async def test_calls_at_the_end_of_preserved_messages_keep_their_results(host: SessionHost, tmp_path: Path) -> None:
     given: dict[str, object] = {}
     calls = [[{"type": "tool_use", "id": each, "name": "Bash", "input": given}] for each in ("t1", "t2")]
     results = [[{"type": "tool_result", "tool_use_id": each, "content": "done"}] for each in ("t1", "t2")]
@@ -198,9 +196,7 @@ async def test_a_boundary_without_a_summary_changes_nothing(host: SessionHost, t
     assert await context_ids(session) == [*FORMER, "p1", "p2"]
 
 
-async def test_a_message_written_again_that_was_not_preserved_becomes_a_new_entry(
-    host: SessionHost, tmp_path: Path
-) -> None:
+async def test_a_message_written_again_and_not_preserved_is_a_new_entry(host: SessionHost, tmp_path: Path) -> None:
     lines = [*BEFORE, TAIL, *compacted(MESSAGES), line("assistant", "a1", "sum"), *continuation("a1")]
     session, _ = await import_lines(host, tmp_path, lines)
     again, *rest = (await context_ids(session))[4:]

@@ -77,9 +77,7 @@ async def test_sub_agents_beside_a_transcript_are_imported_with_it(tmp_path: Pat
 
 @pytest.mark.parametrize(("name", "format"), [("pi_v3", "pi"), ("pi_v1", "pi"), ("omp_v3", "omp")])
 @pytest.mark.parametrize("named", [False, True])
-async def test_the_session_folders_of_pi_and_omp_are_imported(
-    tmp_path: Path, name: str, format: str, named: bool
-) -> None:
+async def test_session_folders_of_pi_and_omp_are_imported(tmp_path: Path, name: str, format: str, named: bool) -> None:
     sessions = tmp_path / ".pi" / "agent" / "sessions"
     path = copy_data(f"{name}.jsonl", sessions / "--work-orchard--" / "2026-01-01_one.jsonl")
     (path.parent / "2026-01-01_one.jsonl.bak").write_bytes(path.read_bytes())

@@ -203,9 +203,7 @@ async def shown_numbers(session: Session) -> list[str]:
     return [words[-1] for _, words in roles_and_texts(await session.context())]
 
 
-async def test_a_session_that_was_rewound_to_its_beginning_follows_its_source_again(
-    host: SessionHost, tmp_path: Path
-) -> None:
+async def test_a_session_rewound_to_its_beginning_follows_its_source_again(host: SessionHost, tmp_path: Path) -> None:
     records: list[dict[str, object]] = [prompt(1), {"$rewindTo": "m1"}, prompt(2)]
     for end in (2, 3):
         await host.import_sessions(rewinding(tmp_path, *records[:end]))

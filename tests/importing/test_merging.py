@@ -279,9 +279,7 @@ async def test_an_import_in_doubt_that_has_landed_is_completed_with_its_leaf(
 
 
 @pytest.mark.parametrize("continued", [True, False])
-async def test_an_import_that_ran_out_of_space_leaves_the_leaf_and_can_be_repeated(
-    continued: bool, tmp_path: Path
-) -> None:
+async def test_an_import_that_ran_out_of_space_leaves_the_leaf_and_can_go_on(continued: bool, tmp_path: Path) -> None:
     async with two_copies(tmp_path, continued=continued) as (host, session, disk, source):
         before = await texts(session)
         disk.shorten(300, path="*plan.jsonl")

@@ -33,9 +33,7 @@ async def assert_only_session(host: SessionHost, report: ImportReport) -> None:
 
 
 @pytest.mark.parametrize("name", ["json", "native", "omp"])
-async def test_importing_an_export_of_a_pi_session_adds_nothing(
-    name: Literal["json", "native", "omp"], tmp_path: Path
-) -> None:
+async def test_importing_an_export_of_pi_adds_nothing(name: Literal["json", "native", "omp"], tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "sessions") as host:
         (first,) = await host.import_sessions(PI)
         path = await (await host.load(first.id)).export(name, tmp_path / "out")

@@ -47,9 +47,7 @@ async def ids(session: Session) -> list[str | None]:
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("key", [False, True])
 @pytest.mark.parametrize("archived", [False, True])
-async def test_importing_an_export_adds_nothing(
-    format: Format, dialect: str, key: bool, archived: bool, tmp_path: Path
-) -> None:
+async def test_an_own_export_adds_none(format: Format, dialect: str, key: bool, archived: bool, tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "sessions", dialect="native" if dialect == "native" else "pi") as host:
         session = await create_conversation(host, key=key)
         await session.export(format, tmp_path / "out")

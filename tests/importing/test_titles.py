@@ -148,9 +148,7 @@ def imported(host: SessionHost, tmp_path: Path) -> Import:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-async def test_text_that_the_program_injects_as_the_user_does_not_become_the_title(
-    name: str, imported: Import, root: Path
-) -> None:
+async def test_text_that_a_program_injects_as_the_user_is_no_title(name: str, imported: Import, root: Path) -> None:
     session, row = await imported(SOURCES[name])
     assert (row.title, row.first_message) == ("Plant.", "Plant.")
     *injected, asked = [message.metadata.get("is_meta", False) for message in await session.messages()]
@@ -171,9 +169,7 @@ async def test_what_programs_write_before_a_prompt_is_nobodys_first_words(shape:
 
 @pytest.mark.parametrize("line", BOOKKEEPING)
 @pytest.mark.parametrize("in_parts", [False, True])
-async def test_bookkeeping_of_commands_in_claude_code_is_kept_and_gives_no_title(
-    line: str, in_parts: bool, imported: Import
-) -> None:
+async def test_bookkeeping_of_claude_code_is_kept_and_no_title(line: str, in_parts: bool, imported: Import) -> None:
     content = texts(CLEARED, line) if in_parts else line
     session, row = await imported(claude((content, False), ("Plant.", False), ("Water.", False)))
     messages = await session.messages()
@@ -195,9 +191,7 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
         ([NOTICE, IMAGE], "Water."),  # a picture has no words
     ],
 )
-async def test_what_a_person_wrote_gives_a_title_whatever_it_begins_with(
-    asked: object, title: str, imported: Import
-) -> None:
+async def test_what_a_person_wrote_is_a_title_however_it_begins(asked: object, title: str, imported: Import) -> None:
     _, row = await imported(claude((CLEARED, False), (asked, False), ("Water.", False)))
     assert row.title == title
 

@@ -43,9 +43,7 @@ def files(folder: Path) -> list[str]:
     ("cwd", "folder"),
     [("/tmp/research", "--tmp-research--"), ("/", "----"), ("/a.b/c d", "--a.b-c d--"), ("/é", "--é--")],
 )
-async def test_a_new_session_has_the_documented_path(
-    tmp_path: Path, dialect: DialectName, cwd: str, folder: str
-) -> None:
+async def test_new_sessions_have_documented_paths(tmp_path: Path, dialect: DialectName, cwd: str, folder: str) -> None:
     async with SessionHost(tmp_path, dialect=dialect, clock=lambda: AT, new_id=lambda: UUID) as host:
         session = await host.create(cwd=cwd)
         assert session.file_path == str(tmp_path / folder / f"2026-11-21T20-55-54-039Z_{UUID}.jsonl")

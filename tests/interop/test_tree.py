@@ -75,9 +75,7 @@ async def test_branches_stay_in_one_file(branched: BranchedSession, tmp_path: Pa
 
 
 @pytest.mark.feature("O-32", "O-47")
-async def test_the_leaf_is_the_branched_entry_or_else_the_last_entry_of_the_file(
-    branched: BranchedSession, host: SessionHost
-) -> None:
+async def test_the_leaf_is_the_branched_entry_or_the_files_last(branched: BranchedSession, host: SessionHost) -> None:
     session, path = branched.session, branched.session.file_path or ""
     assert session.leaf_id == branched.right
     await session.branch(branched.first)

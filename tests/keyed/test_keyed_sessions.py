@@ -106,9 +106,7 @@ async def test_a_session_passivated_before_its_first_message_stays_the_same_sess
 
 
 @pytest.mark.feature("P-2", "P-5", "P-10", "P-42")
-async def test_a_later_process_finds_the_conversation_under_the_given_root(
-    tmp_path: Path, transcript: Transcript
-) -> None:
+async def test_a_later_process_finds_the_conversation_in_that_root(tmp_path: Path, transcript: Transcript) -> None:
     root = tmp_path / "home" / ".chat" / "workspace" / "sessions"
     key = "agent:main:telegram:-100123"
     async with SessionHost(root) as host:
@@ -215,9 +213,7 @@ async def test_a_key_finds_its_session_in_every_dialect_and_from_every_directory
 
 
 @pytest.mark.feature("P-46", "P-47")
-async def test_reading_a_missing_conversation_creates_nothing(
-    sessions: KeyedSessions, host: SessionHost, tmp_path: Path
-) -> None:
+async def test_reading_a_missing_key_makes_nothing(sessions: KeyedSessions, host: SessionHost, tmp_path: Path) -> None:
     assert await sessions.history("nonexistent") == []
     assert await sessions.summary("nonexistent") == ""
     assert await host.find_by_key("nonexistent") is None
@@ -227,9 +223,7 @@ async def test_reading_a_missing_conversation_creates_nothing(
     assert host.statistics().live == 0
 
 
-async def test_a_deleted_conversation_leaves_no_torn_fragments_and_starts_empty(
-    root: Path, transcript: Transcript
-) -> None:
+async def test_a_deleted_conversation_leaves_no_fragments_and_starts_empty(root: Path, transcript: Transcript) -> None:
     async with SessionHost(root) as host:
         await KeyedSessions(host).add_message(KEY, "user", "old")
     (name,) = names_in(root, "*.jsonl")
@@ -360,9 +354,7 @@ async def test_a_summary_is_empty_until_it_is_set_and_persists(root: Path) -> No
 
 
 @pytest.mark.feature("P-8", "P-9")
-async def test_the_creation_time_is_constant_and_the_update_time_moves(
-    sessions: KeyedSessions, host: SessionHost
-) -> None:
+async def test_the_creation_time_stays_and_the_update_time_moves(sessions: KeyedSessions, host: SessionHost) -> None:
     session = await sessions.get_or_create(KEY)
     created = session.created
     assert session.updated == created

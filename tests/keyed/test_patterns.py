@@ -36,9 +36,7 @@ async def test_the_example_holds_a_simple_conversation(
 
 
 @pytest.mark.feature("P-31")
-async def test_the_example_holds_a_conversation_with_tool_calls(
-    sessions: KeyedSessions, example: dict[str, Any]
-) -> None:
+async def test_the_example_holds_one_with_tool_calls(sessions: KeyedSessions, example: dict[str, Any]) -> None:
     await example["talk_with_tools"](sessions, KEY)
     assert await sessions.history(KEY) == [
         message("user", "Read the config file"),
@@ -99,9 +97,7 @@ async def test_a_message_added_during_summarizing_is_not_lost(
 
 
 @pytest.mark.feature("P-51", "P-53")
-async def test_saving_in_the_background_keeps_the_order(
-    sessions: KeyedSessions, transcript: Transcript, root: Path
-) -> None:
+async def test_background_saves_keep_the_order(sessions: KeyedSessions, transcript: Transcript, root: Path) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(20):
             await sessions.add_message(KEY, "user", str(number))

@@ -18,9 +18,7 @@ KEY = "telegram:123456"
 
 
 @pytest.mark.feature("P-23", "P-48")
-async def test_messages_are_in_the_file_before_a_save_that_changes_nothing(
-    sessions: KeyedSessions, host: SessionHost, root: Path
-) -> None:
+async def test_messages_are_stored_before_an_empty_save(sessions: KeyedSessions, host: SessionHost, root: Path) -> None:
     for number in range(3):
         await sessions.add_message(KEY, "user", f"message {number}")
         before = (root / "telegram_123456.jsonl").read_bytes()
@@ -69,9 +67,7 @@ class Denied(WrappedDisk):
 
 
 @pytest.mark.feature("P-45")
-async def test_an_unreadable_file_raises_the_systems_error_with_its_path(
-    sessions: KeyedSessions, host: SessionHost, root: Path
-) -> None:
+async def test_unreadable_files_raise_errors_with_it(sessions: KeyedSessions, host: SessionHost, root: Path) -> None:
     await sessions.add_message(KEY, "user", "Hello")
     await host.passivate_idle()
     async with SessionHost(root, disk=Denied(OsDisk())) as other:
@@ -103,9 +99,7 @@ class CountedSaves(KeyedSessions):
 
 
 @pytest.mark.feature("P-54")
-async def test_everything_is_saved_at_an_interval_until_the_task_is_cancelled(
-    host: SessionHost, transcript: Transcript
-) -> None:
+async def test_all_is_saved_at_intervals_until_the_task_is_cancelled(host: SessionHost, transcript: Transcript) -> None:
     sessions = CountedSaves(host, 3)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(sessions.save_every, 0)

@@ -90,9 +90,7 @@ async def test_the_context_shows_the_last_messages_and_the_file_keeps_all(
         ([message("user", "a"), call("c1"), result("c1")], 1, 2),
     ],
 )
-async def test_a_call_and_its_results_are_kept_together(
-    sessions: KeyedSessions, messages: list[Message], keep: int, kept: int
-) -> None:
+async def test_a_call_keeps_its_results(sessions: KeyedSessions, messages: list[Message], keep: int, kept: int) -> None:
     for each in messages:
         await sessions.add_full_message(KEY, each)
     await sessions.truncate_history(KEY, keep)

@@ -56,9 +56,7 @@ async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_argument
     assert "{oops" in json.dumps(server.requests[-1].body["messages"])
 
 
-async def test_a_model_that_is_entered_twice_keeps_its_connection_until_both_exit(
-    server: ModelServer, model: Maker
-) -> None:
+async def test_a_model_entered_twice_keeps_its_connection_until_both_exit(server: ModelServer, model: Maker) -> None:
     client = model()
     for _ in range(3):
         server.says("Hello")
@@ -153,9 +151,7 @@ async def test_requests_go_to_the_given_address(server: ModelServer) -> None:
         assert server.requests[-1].body["max_tokens"] == 7
 
 
-async def test_a_session_is_compacted_with_the_models_summary(
-    tmp_path: Path, server: ModelServer, model: Maker
-) -> None:
+async def test_a_session_is_compacted_with_a_models_summary(tmp_path: Path, server: ModelServer, model: Maker) -> None:
     server.says("They asked, ", "and were answered.", usage=Counts(5000, 8))
     async with model() as client, SessionHost(tmp_path) as host:
         session = await host.create()

@@ -89,9 +89,7 @@ async def test_a_server_that_does_not_listen_is_unavailable() -> None:
             assert type(await failure(model)) is ModelUnavailable
 
 
-async def test_a_server_that_stops_sending_times_out(
-    server: ModelServer, model: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_server_times_out(server: ModelServer, model: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """No time passes: the bounds that the HTTP library sets count as over once something was seen."""
     received: list[ModelEvent] = []
     seen: Sequence[object] = received
@@ -178,9 +176,7 @@ TOO_LONG: list[tuple[int, dict[str, Any], int | None, int | None]] = [
 ]
 
 
-async def test_a_request_that_is_too_long_states_the_needed_and_available_tokens(
-    server: ModelServer, model: Maker
-) -> None:
+async def test_a_request_that_is_too_long_states_needed_and_given_tokens(server: ModelServer, model: Maker) -> None:
     async with model() as client:
         for status, body, needed, available in TOO_LONG:
             server.reply(Failure(status, body))
@@ -206,9 +202,7 @@ async def test_without_a_key_no_request_is_sent(monkeypatch: pytest.MonkeyPatch,
     assert server.requests == []
 
 
-async def test_a_key_from_the_environment_is_not_sent_to_another_server(
-    monkeypatch: pytest.MonkeyPatch, server: ModelServer
-) -> None:
+async def test_an_environments_key_goes_to_no_others_host(monkeypatch: pytest.MonkeyPatch, server: ModelServer) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     for model in (OpenAIModel("m", base_url=server.openai_url), AnthropicModel("m", base_url=server.url)):

@@ -32,9 +32,7 @@ def model(server: ModelServer) -> OpenAIModel:
     return OpenAIModel("m", base_url=server.openai_url, provider="ollama")
 
 
-async def test_calls_with_the_same_index_are_distinguished_by_their_ids(
-    server: ModelServer, model: OpenAIModel
-) -> None:
+async def test_calls_with_one_index_are_distinguished_by_their_ids(server: ModelServer, model: OpenAIModel) -> None:
     calls = [call("read", '{"a":1}', index=0, id="x"), call("read", '{"a":2}', index=0, id="y")]
     server.reply(stream(chunk({"tool_calls": calls}), chunk({"content": None}, "stop")))
     answered = await answer(model)
@@ -52,9 +50,7 @@ async def test_a_call_without_an_id_gets_a_generated_one(server: ModelServer, mo
     assert started == [ToolCallStarted(ids[0], "read"), ToolCallStarted(ids[1], "list")]
 
 
-async def test_call_ids_of_other_programs_are_replaced_if_they_are_too_long(
-    server: ModelServer, model: OpenAIModel
-) -> None:
+async def test_call_ids_of_other_programs_are_replaced_if_too_long(server: ModelServer, model: OpenAIModel) -> None:
     long = "run_shell_command-1767261600000-0a1b2c3d4e5f6"
     messages = [message("user", "One")]
     for each in (long, "uuid:0"):
@@ -113,9 +109,7 @@ async def test_a_thinking_model_is_sent_the_reasoning_effort(server: ModelServer
     assert all(sent.body["max_completion_tokens"] == 5 for sent in server.requests)
 
 
-async def test_openai_itself_is_sent_the_limit_under_its_newer_name(
-    server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_openai_itself_gets_the_limits_newer_name(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
     server.says("So")
     await answer(OpenAIModel("m", api_key="k", max_tokens=9))
@@ -152,9 +146,7 @@ TWO = [("a", {"x": 1}), ("b", {"y": 2})]
 @pytest.mark.parametrize("number", [{"index": 0}, {}], ids=["all-0", "none"])
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("ids", [True, False])
-def test_calls_with_the_same_index_are_distinguished_by_their_names(
-    number: dict[str, object], together: bool, ids: bool
-) -> None:
+def test_calls_with_one_index_are_parted_by_their_names(number: dict[str, object], together: bool, ids: bool) -> None:
     named = ((name, arguments, {"id": f"c_{name}"} if ids else {}) for name, arguments in TWO)
     fragments = [fragment(name, json.dumps(arguments), **number, **own) for name, arguments, own in named]
     assert calls(*([fragments] if together else [[each] for each in fragments])) == TWO

@@ -81,9 +81,7 @@ async def save_checkpoint(store: Store, words: Words) -> None:
 
 
 @pytest.mark.feature("X-23")
-async def test_a_projection_resumes_from_its_checkpoint_and_equals_a_rebuilt_one(
-    store: Callable[[], Store], words: Words
-) -> None:
+async def test_a_projection_resumes_its_checkpoint_and_equals_anew(store: Callable[[], Store], words: Words) -> None:
     async with SessionHost(store=store()) as host:
         session = await host.create("one")
         await fill(session, 1, 20)
@@ -153,9 +151,7 @@ async def test_a_damaged_checkpoint_is_ignored(tmp_path: Path, words: Words, dam
 
 
 @pytest.mark.feature("X-23")
-async def test_a_checkpoint_of_a_replaced_log_is_ignored_and_deleted_with_its_session(
-    tmp_path: Path, words: Words
-) -> None:
+async def test_a_replaced_logs_checkpoint_is_ignored_and_deleted_with_its_session(tmp_path: Path, words: Words) -> None:
     await save_checkpoint(FileStore(tmp_path), words)
     log = tmp_path / "one.jsonl"
     kept = log.read_bytes().splitlines(keepends=True)
@@ -171,9 +167,7 @@ async def test_a_checkpoint_of_a_replaced_log_is_ignored_and_deleted_with_its_se
 
 
 @pytest.mark.feature("X-23")
-async def test_a_checkpoint_that_the_projection_cannot_load_is_ignored(
-    store: Callable[[], Store], words: Words
-) -> None:
+async def test_a_checkpoint_that_a_projection_cannot_load_is_ignored(store: Callable[[], Store], words: Words) -> None:
     class Renewed(Words):
         def load(self, blob: bytes) -> int:
             raise ValueError("another version wrote this")
@@ -186,9 +180,7 @@ async def test_a_checkpoint_that_the_projection_cannot_load_is_ignored(
 
 
 @pytest.mark.feature("X-6")
-async def test_a_projection_that_raised_stays_failed_until_it_is_rebuilt(
-    store: Callable[[], Store], words: Words
-) -> None:
+async def test_a_projection_that_raised_stays_failed_until_rebuilt(store: Callable[[], Store], words: Words) -> None:
     async with SessionHost(store=store()) as host:
         session, other = await host.create("one"), await host.create("other")
         await fill(session, 1, 3)

@@ -313,9 +313,7 @@ def prove_seed(seed: int, tally: Counter[str]) -> None:
 
 @pytest.mark.feature("X-26")
 @pytest.mark.parametrize("durability", EVERY)
-def test_every_state_after_a_power_cut_opens_with_what_was_acknowledged(
-    durability: Durability, tally: Counter[str]
-) -> None:
+def test_each_state_after_a_power_cut_has_what_was_acknowledged(durability: Durability, tally: Counter[str]) -> None:
     random = Random(durability)
     # The soak checks all of them; a journal multiplies the states.
     short, longer = (6, 0) if durability == "group" else (12, 1)
@@ -326,9 +324,7 @@ def test_every_state_after_a_power_cut_opens_with_what_was_acknowledged(
 
 @pytest.mark.parametrize("durability", ["file", "group"])
 @pytest.mark.parametrize("program", [("append", "many")])
-def test_a_repeated_command_is_as_durable_as_a_new_one(
-    durability: Durability, program: Program, tally: Counter[str]
-) -> None:
+def test_repeated_commands_are_as_durable_as_new(durability: Durability, program: Program, tally: Counter[str]) -> None:
     tally["crash states checked"] += Prover(durability).prove(program, repeat)
 
 
@@ -342,16 +338,12 @@ def test_a_kill_followed_by_a_power_cut_loses_nothing_acknowledged(
 
 
 @pytest.mark.parametrize(("durability", "program"), [*zip(durabilities(), INTERRUPTED, strict=True)])
-def test_an_interrupted_recovery_is_completed_by_the_next_one(
-    durability: Durability, program: Program, tally: Counter[str]
-) -> None:
+def test_a_cut_recovery_is_completed_by_the_next(durability: Durability, program: Program, tally: Counter[str]) -> None:
     tally["crash states checked"] += prove_interrupted(program, durability, every=3)
 
 
 @pytest.mark.parametrize("durability", EVERY)
-def test_the_end_of_a_process_at_any_operation_loses_nothing_acknowledged(
-    durability: Durability, tally: Counter[str]
-) -> None:
+def test_an_exit_at_any_operation_loses_nothing_acknowledged(durability: Durability, tally: Counter[str]) -> None:
     for program in Random(1).sample([*SHORT, *LONGER], 5):
         disk = new_disk()
         kept = record_states(disk.memory)

@@ -90,9 +90,7 @@ async def test_on_a_full_disk_every_append_fails_and_later_appends_lose_and_doub
     await assert_holds(session, "first", "second", "third", "fourth")
 
 
-async def test_in_a_shared_short_write_only_callers_with_complete_lines_are_acknowledged(
-    session: Session, disk: FaultyDisk
-) -> None:
+async def test_in_a_shared_short_write_only_complete_lines_are_acknowledged(session: Session, disk: FaultyDisk) -> None:
     answers: dict[str, str] = {}
 
     async def append(token: str) -> None:
@@ -186,9 +184,7 @@ async def test_an_error_in_housekeeping_for_another_log_fails_no_append(
 
 
 @pytest.mark.parametrize("call", ["open", "stat", "fstat"])
-async def test_a_log_that_cannot_be_opened_raises_an_append_error(
-    session: Session, disk: FaultyDisk, call: str
-) -> None:
+async def test_a_log_that_fails_to_open_raises_an_append_error(session: Session, disk: FaultyDisk, call: str) -> None:
     assert await session.passivate()
     fault = disk.fail(call, errno.EMFILE, path=LOGS, times=None)
     with pytest.raises(AppendFailed):
@@ -242,9 +238,7 @@ async def test_a_file_that_is_not_the_same_raises_an_error_and_is_continued_once
     await assert_holds(session, *(["another"] if replaced else []), "second")
 
 
-async def test_a_stalled_write_delays_only_its_own_session(
-    tmp_path: Path, disk: FaultyDisk, durability: Durability
-) -> None:
+async def test_a_stalled_write_delays_its_own_session(tmp_path: Path, disk: FaultyDisk, durability: Durability) -> None:
     async with SessionHost(tmp_path / "sessions", disk=disk, durability=durability, writes="thread") as host:
         slow, quick = await host.create("slow"), await host.create("quick")
         await slow.append_message("user", "first")

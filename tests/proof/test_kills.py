@@ -92,7 +92,5 @@ def prove_seed(seed: int, tally: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize("durability", durabilities())
-def test_acknowledged_entries_survive_a_killed_process(
-    durability: Durability, tmp_path: Path, tally: Counter[str]
-) -> None:
+def test_acknowledged_entries_survive_the_kill(durability: Durability, tmp_path: Path, tally: Counter[str]) -> None:
     kill_often(tmp_path, durability, 8, tally)

@@ -102,17 +102,13 @@ def sweep(
 
 @pytest.mark.feature("X-28")
 @pytest.mark.parametrize("durability", SYNCED)
-def test_a_failed_flush_is_reported_and_loses_nothing(
-    durability: Durability, tmp_path: Path, tally: Counter[str]
-) -> None:
+def test_a_failed_flush_is_told_and_loses_nothing(durability: Durability, tmp_path: Path, tally: Counter[str]) -> None:
     assert sweep(tmp_path, durability, "fdatasync", "error=EIO", FIRST, tally) >= FIRST
 
 
 @pytest.mark.feature("U-6")
 @pytest.mark.parametrize("durability", ["os", "group"])
-def test_a_disk_that_is_full_for_one_write_loses_nothing(
-    durability: Durability, tmp_path: Path, tally: Counter[str]
-) -> None:
+def test_a_disk_full_for_one_write_loses_nothing(durability: Durability, tmp_path: Path, tally: Counter[str]) -> None:
     assert sweep(tmp_path, durability, "write", "error=ENOSPC", FIRST, tally, "first.jsonl")
 
 

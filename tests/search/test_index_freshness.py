@@ -115,9 +115,7 @@ async def test_a_file_with_any_modification_time_is_indexed(root: Path, seconds:
         assert [row.id for row in await host.list_sessions()] == ["a"]
 
 
-async def test_a_session_deleted_during_indexing_is_not_in_the_index(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_session_deleted_during_indexing_is_not_indexed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read, go_on = threading.Event(), threading.Event()
     update = SearchIndex.update
 
@@ -183,9 +181,7 @@ class PausedFlushes(OsDisk):
 
 
 @pytest.mark.parametrize("durability", ["file", "group"])
-async def test_an_entry_that_is_being_flushed_during_indexing_is_found_afterwards(
-    root: Path, durability: Literal["file", "group"]
-) -> None:
+async def test_entries_flushed_during_indexing_are_found_then(root: Path, durability: Literal["file", "group"]) -> None:
     disk = PausedFlushes()
     async with SessionHost(root, disk=disk, durability=durability) as host:
         await create_sessions(host, "a")

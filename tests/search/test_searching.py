@@ -62,9 +62,7 @@ async def create_session(host: SessionHost) -> tuple[Session, list[str]]:
 
 @pytest.mark.feature("U-17")
 @BOTH
-async def test_entries_are_found_with_snippet_and_id_and_can_be_filtered(
-    new_host: Callable[..., SessionHost], index: bool
-) -> None:
+async def test_entries_are_found_with_snippet_id_and_filter(new_host: Callable[..., SessionHost], index: bool) -> None:
     async with new_host() as host:
         session, entry_ids = await create_session(host)
         other = await host.create("other", cwd="/work/other")
@@ -151,9 +149,7 @@ async def test_deleted_text_that_a_reader_of_the_index_kept_is_removed_with_the_
 
 
 @pytest.mark.feature("D-66")
-async def test_the_index_is_optional_private_and_rebuilt_when_missing_or_damaged(
-    new_host: Callable[..., SessionHost], root: Path
-) -> None:
+async def test_the_index_is_optional_private_and_rebuilt_anew(new_host: Callable[..., SessionHost], root: Path) -> None:
     path = root / "search.db"
     async with new_host() as host:
         await create_session(host)
@@ -244,9 +240,7 @@ async def test_the_scan_continues_when_the_index_fails_halfway(
 
 
 @BOTH
-async def test_two_hosts_on_one_root_find_each_others_entries(
-    new_host: Callable[..., SessionHost], index: bool
-) -> None:
+async def test_two_hosts_of_a_root_find_each_others_entries(new_host: Callable[..., SessionHost], index: bool) -> None:
     async with new_host() as one, new_host() as other:
         session, entry_ids = await create_session(one)
         assert await ids(one, "needle", index=index) == await ids(other, "needle", index=index)
@@ -260,9 +254,7 @@ async def test_two_hosts_on_one_root_find_each_others_entries(
 
 
 @BOTH
-async def test_files_that_cannot_be_searched_are_reported(
-    new_host: Callable[..., SessionHost], root: Path, index: bool
-) -> None:
+async def test_unsearchable_files_are_reported(new_host: Callable[..., SessionHost], root: Path, index: bool) -> None:
     async with new_host() as host:
         await create_session(host)
         (root / "bad.jsonl").write_bytes(b"this is no session: needle\n")

@@ -188,9 +188,7 @@ def files_under(root: Path) -> dict[Path, bytes]:
 
 @pytest.mark.feature("G-1", "N-7")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_after_any_call_the_file_begins_with_its_old_bytes(
-    root: Path, dialect: Literal["native", "pi", "omp"]
-) -> None:
+async def test_after_any_call_a_file_has_its_old_bytes(root: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create("main", cwd="/work")
         user = await session.append_message("user", "Hello")

@@ -292,9 +292,7 @@ async def test_a_failed_write_changes_neither_index_nor_leaf(
 
 @pytest.mark.feature("G-24", "G-25", "G-87")
 @pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_append_message_uses_the_role_and_returns_the_new_id(
-    session: Session, file_lines: FileLines, role: str
-) -> None:
+async def test_append_message_has_the_role_and_a_new_id(session: Session, file_lines: FileLines, role: str) -> None:
     before = await session.append_message("user", "first")
     entry_id = await session.append_message(role, [text("one"), "two"])
     assert entry_id not in {before, None}
@@ -347,9 +345,7 @@ async def test_an_extension_can_append_a_message_with_the_role_custom(
 
 
 @pytest.mark.feature("G-17", "G-88", "G-89")
-async def test_a_change_of_model_or_level_is_an_entry_and_changes_the_context(
-    host: SessionHost, session: Session
-) -> None:
+async def test_a_change_of_model_or_level_is_an_entry_of_the_context(host: SessionHost, session: Session) -> None:
     for level in ("high", "low", "off", "as its maker calls it"):
         changed = await session.entry(await session.append_thinking_level_change(level))
         assert changed is not None
@@ -370,9 +366,7 @@ async def test_a_change_of_model_or_level_is_an_entry_and_changes_the_context(
 
 
 @pytest.mark.feature("G-20", "G-47", "G-91")
-async def test_the_latest_session_info_gives_the_name_in_the_session_and_the_listing(
-    host: SessionHost, session: Session
-) -> None:
+async def test_the_latest_session_info_names_the_session_and_its_row(host: SessionHost, session: Session) -> None:
     assert session.name is None
     entry_id = await session.append_session_info("first name")
     await session.append_session_info("second name")

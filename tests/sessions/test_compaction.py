@@ -20,9 +20,7 @@ async def texts(session: Session) -> list[str]:
 
 
 @pytest.mark.feature("G-3", "G-21", "G-30", "G-90")
-async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_in_path_order(
-    host: SessionHost, session: Session
-) -> None:
+async def test_a_context_is_the_summary_and_what_is_kept_in_path_order(host: SessionHost, session: Session) -> None:
     ids = [await session.append_message("user", f"message {number}") for number in range(6)]
     await session.branch(ids[2])
     await session.append_message("user", "a side branch")
@@ -188,9 +186,7 @@ async def append_conversation(session: Session, rng: random.Random) -> list[str]
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_every_compaction_stores_the_system_messages_before_it(
-    root: Path, dialect: Literal["native", "pi", "omp"]
-) -> None:
+async def test_compactions_store_system_messages_before(root: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create(cwd="/work/rings")
         system = await session.append_message("system", "Be a tree.")

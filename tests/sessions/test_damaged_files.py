@@ -232,9 +232,7 @@ NOT_AN_OBJECT = [
 
 @every_dialect
 @pytest.mark.parametrize("line", NOT_AN_OBJECT)
-async def test_a_line_that_is_not_a_json_object_keeps_its_seq_and_is_skipped(
-    tmp_path: Path, dialect: Dialect, line: bytes
-) -> None:
+async def test_a_line_that_is_no_object_keeps_its_seq_unread(tmp_path: Path, dialect: Dialect, line: bytes) -> None:
     case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), line, row(dialect, "b", "a", "two"))
     async with SessionHost(tmp_path) as host:
         session = await host.load(case.path, read_only=True)
@@ -248,9 +246,7 @@ async def test_a_line_that_is_not_a_json_object_keeps_its_seq_and_is_skipped(
 
 
 @pytest.mark.parametrize("count", [1, 16, 20])
-async def test_the_first_damaged_lines_are_logged_with_their_place_and_the_others_counted(
-    tmp_path: Path, count: int
-) -> None:
+async def test_the_first_damaged_lines_are_logged_by_place_and_others_counted(tmp_path: Path, count: int) -> None:
     case = Case(tmp_path, "native", row("native", "a", None), *[b"words\n"] * count)
     with capture_logs() as logs:
         async with SessionHost(tmp_path) as host:
@@ -273,9 +269,7 @@ async def test_deeply_nested_and_unusual_values_are_kept(tmp_path: Path, dialect
 
 
 @every_dialect
-async def test_a_call_with_arguments_that_are_not_utf8_is_counted_found_and_told(
-    tmp_path: Path, dialect: Dialect
-) -> None:
+async def test_a_call_with_arguments_not_in_utf8_is_counted_found_and_told(tmp_path: Path, dialect: Dialect) -> None:
     part: Row = {"type": "tool_use", "tool_use": {"id": "c", "name": "run", "input": {"where": "a%b"}}}
     if dialect != "native":
         part = {"type": "toolCall", "id": "c", "name": "run", "arguments": {"where": "a%b"}}
@@ -516,9 +510,7 @@ async def test_a_result_without_its_call_on_the_path_is_reported(host: SessionHo
 
 
 @pytest.mark.feature("G-64")
-async def test_a_stored_result_without_the_id_of_its_call_is_not_in_the_context(
-    tmp_path: Path, host: SessionHost
-) -> None:
+async def test_a_stored_result_without_its_calls_id_is_not_in_the_context(tmp_path: Path, host: SessionHost) -> None:
     nameless = {"role": "tool", "content": [{"type": "tool_result", "tool_result": {"content": "text"}}]}
     rows = row("native", "a", None), row("native", "b", "a", message=nameless), row("native", "c", "b")
     path = Case(tmp_path, "native", *rows).path

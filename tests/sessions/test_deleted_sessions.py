@@ -70,9 +70,7 @@ async def test_a_handle_does_not_bring_back_a_deleted_session(
 
 @pytest.mark.parametrize("in_memory", [False, True], ids=["files", "memory"])
 @pytest.mark.parametrize("read_only", [False, True], ids=["owned", "read-only"])
-async def test_reading_a_deleted_session_says_that_it_is_no_longer_there(
-    tmp_path: Path, in_memory: bool, read_only: bool
-) -> None:
+async def test_reading_a_deleted_session_says_that_it_is_gone(tmp_path: Path, in_memory: bool, read_only: bool) -> None:
     async with SessionHost(None if in_memory else tmp_path) as host:
         await (await host.create("main")).append_message("user", "Hello")
         session = await host.load("main", read_only=read_only)

@@ -86,9 +86,7 @@ async def test_a_torn_line_is_moved_aside_or_isolated(tmp_path: Path, dialect: D
 
 
 @every_dialect
-async def test_a_last_line_with_a_lone_surrogate_and_without_its_newline_is_kept(
-    tmp_path: Path, dialect: Dialect
-) -> None:
+async def test_a_last_line_with_a_lone_surrogate_and_no_newline_is_kept(tmp_path: Path, dialect: Dialect) -> None:
     path = await create_session(tmp_path, dialect)
     path.write_bytes(file_bytes(path)[:-1].replace(b'"two"', b'"two \\ud83d"'))
     assert await texts_in_file(path) == ["one", "two \ufffd"]
@@ -162,9 +160,7 @@ async def line_length(content: str, root: Path, dialect: Dialect, command_id: st
 @pytest.mark.feature("U-2")
 @every_dialect
 @pytest.mark.parametrize("room_again", [True, False])
-async def test_an_append_whose_write_lacked_only_the_newline_is_stored_once(
-    tmp_path: Path, dialect: Dialect, room_again: bool
-) -> None:
+async def test_an_append_without_a_newline_is_stored_once(tmp_path: Path, dialect: Dialect, room_again: bool) -> None:
     """A line that cannot be taken back counts once a newline follows, so it must not be reported as failed."""
     size = await line_length("three", tmp_path / "probe", dialect, "c1")
     path = await create_session(tmp_path / "root", dialect)
@@ -227,9 +223,7 @@ async def test_a_failed_first_append_leaves_no_file(tmp_path: Path, dialect: Dia
         assert await texts_in_file(Path(session.file_path or "")) == ["one"]
 
 
-async def test_after_a_put_in_doubt_the_folder_is_flushed_before_the_next_append_is_acknowledged(
-    tmp_path: Path,
-) -> None:
+async def test_after_a_put_in_doubt_a_folder_is_flushed_before_the_next_append_is_acknowledged(tmp_path: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host, SessionHost() as elsewhere:
         await (await host.create("main")).append_message("user", "old")
@@ -318,9 +312,7 @@ async def test_a_copy_that_failed_or_is_in_doubt_can_be_repeated(
 
 
 @copies
-async def test_a_copy_in_doubt_is_not_replaced_once_it_was_continued(
-    tmp_path: Path, source: Session, copied: Copy
-) -> None:
+async def test_a_copy_in_doubt_is_not_replaced_once_continued(tmp_path: Path, source: Session, copied: Copy) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk) as host:
         disk.fail("sync_directory", errno.EIO, path=str(tmp_path))

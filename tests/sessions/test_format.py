@@ -192,9 +192,7 @@ async def test_a_sample_is_read_as_it_stands_and_no_cut_separates_a_result_from_
 
 
 @pytest.mark.feature("G-140")
-async def test_the_sample_program_ends_with_the_summary_and_the_kept_message(
-    root: Path, clock: Callable[[], Any]
-) -> None:
+async def test_the_sample_program_ends_with_summary_and_kept_message(root: Path, clock: Callable[[], Any]) -> None:
     ids = iter(["owner", "sess-123", "msg-1", "msg-2", "msg-3", "lbl-1", "comp-1"])
     async with SessionHost(root, clock=clock, new_id=lambda: next(ids)) as host:
         session = await host.find_recent() or await host.create(cwd="/path/to/project")
@@ -282,9 +280,7 @@ def entry_text(entry: object) -> str:
 
 @pytest.mark.feature("O-37", "X-32")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_a_program_that_knows_only_json_lists_a_log_that_is_being_written(
-    tmp_path: Path, dialect: Dialect
-) -> None:
+async def test_a_program_that_knows_only_json_lists_a_log_being_written(tmp_path: Path, dialect: Dialect) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create(cwd="/work/rings", key="telegram:1")
         path = session.file_path or ""

@@ -356,9 +356,7 @@ async def call_and_await(call: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("options", [{"after": 1}, {"after": Cursor("", 0)}, {"transient": True}])
-async def test_a_subscription_to_a_view_refuses_the_arguments_of_one_to_entries(
-    host: SessionHost, options: dict[str, Any]
-) -> None:
+async def test_a_subscription_to_a_view_has_no_entry_arguments(host: SessionHost, options: dict[str, Any]) -> None:
     subscribe: Callable[..., Any] = (await host.create()).subscribe
     for view in "context", "tree", UsageProjection():
         with pytest.raises(InvalidInput, match="a view always begins with a snapshot"):

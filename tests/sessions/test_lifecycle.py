@@ -206,9 +206,7 @@ async def test_continue_recent_continues_the_session_with_the_latest_entry(host:
 
 @pytest.mark.feature("G-83")
 @pytest.mark.parametrize("names", [("x", "y", "z"), ("z", "x", "y"), ("y", "z", "x")])
-async def test_continue_recent_always_chooses_the_same_of_equally_recent_sessions(
-    root: Path, names: tuple[str, ...]
-) -> None:
+async def test_continue_recent_chooses_the_same_of_equally_recent_ones(root: Path, names: tuple[str, ...]) -> None:
     async with SessionHost(root, clock=lambda: NOW) as host:
         for name in names:
             await (await host.create(name)).append_message("user", "Hello")

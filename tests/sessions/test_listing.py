@@ -35,9 +35,7 @@ def message_body(role: str, content: str) -> dict[str, Any]:
 
 
 @pytest.mark.feature("G-101")
-async def test_a_row_has_the_id_path_name_times_and_count_of_its_file(
-    root: Path, clock: ManualClock, file_of: Callable[..., Path]
-) -> None:
+async def test_a_row_has_all_figures_of_its_file(root: Path, clock: ManualClock, file_of: Callable[..., Path]) -> None:
     named = file_of(
         {"type": "session", "id": "named", "version": 1, "timestamp": at(0).isoformat()},
         line("message", "a", None, 1, message_body("user", "Hello")),
@@ -152,9 +150,7 @@ class PausingFiles(dict[Ref, Stamp]):
         return super().__contains__(ref)
 
 
-async def test_a_session_that_is_deleted_during_a_listing_is_not_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_session_deleted_during_a_listing_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[PausingFiles] = []
     scan = Changes.scan
 

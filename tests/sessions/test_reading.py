@@ -184,9 +184,7 @@ def open_in_process(small: Path, path: Path, how: str) -> tuple[int, int, str]:
 @pytest.mark.parametrize(
     ("dialect", "how"), some_of([("native", "write"), ("native", "read_only"), ("pi", "write")], 3)
 )
-def test_opening_a_hundred_thousand_entries_uses_bounded_memory_per_entry(
-    tmp_path: Path, dialect: str, how: str
-) -> None:
+def test_opening_100_000_entries_uses_bounded_memory_per_entry(tmp_path: Path, dialect: str, how: str) -> None:
     write(tmp_path / "small.jsonl", dialect, ["words"] * 2000)
     longest = write(tmp_path / "large.jsonl", dialect, ["words " * 30] * ENTRIES)
     grown, head, leaf = open_in_process(tmp_path / "small.jsonl", tmp_path / "large.jsonl", how)
@@ -197,9 +195,7 @@ def test_opening_a_hundred_thousand_entries_uses_bounded_memory_per_entry(
 @pytest.mark.feature("U-15")
 @pytest.mark.skipif(sys.platform == "win32", reason="the resource module, which gives the peak memory, is missing")
 @pytest.mark.parametrize(("dialect", "how"), some_of([("native", "write"), ("pi", "read_only")], 2, start=1))
-def test_opening_a_line_of_a_hundred_megabytes_uses_a_small_multiple_of_its_length(
-    tmp_path: Path, dialect: str, how: str
-) -> None:
+def test_opening_a_line_of_100_megabytes_uses_few_times_its_length(tmp_path: Path, dialect: str, how: str) -> None:
     write(tmp_path / "small.jsonl", dialect, ["words"] * 2000)
     longest = write(tmp_path / "large.jsonl", dialect, ["before", "x" * 100_000_000, "after"])
     grown, head, leaf = open_in_process(tmp_path / "small.jsonl", tmp_path / "large.jsonl", how)

@@ -92,9 +92,7 @@ async def test_a_call_that_writes_to_a_read_only_root_says_where_permission_is_m
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
-async def test_an_append_to_a_read_only_root_fails_and_says_where_permission_is_missing(
-    root: Path, number: int
-) -> None:
+async def test_an_append_to_a_read_only_root_says_where_permission_is_missing(root: Path, number: int) -> None:
     async with SessionHost(root, disk=ReadOnlyDisk(number)) as host:
         session = await host.create("new")
         message = rf"^new.jsonl cannot be .* \({os.strerror(number)}: {root}.*see to the permissions there, then"
@@ -118,9 +116,7 @@ async def test_a_pointer_that_may_not_be_written_is_an_error_with_its_place(root
 
 @pytest.mark.parametrize("below", ["", "sessions"], ids=["file", "below a file"])
 @pytest.mark.parametrize("call", NEW.values(), ids=NEW)
-async def test_a_root_that_turns_into_a_file_is_reported_by_its_name(
-    tmp_path: Path, elsewhere: Path, call: Call, below: str
-) -> None:
+async def test_a_root_that_turns_into_a_file_is_named(tmp_path: Path, elsewhere: Path, call: Call, below: str) -> None:
     place = tmp_path / "place"
     async with SessionHost(place / below) as host:
         place.touch()

@@ -162,9 +162,7 @@ async def test_the_listing_is_newest_first_and_paged_by_limit_and_offset(host: S
 
 
 @pytest.mark.feature("D-69")
-async def test_a_sub_agents_session_names_its_parent_session_and_entry(
-    root: Path, header: Callable[[Session], dict[str, Any]]
-) -> None:
+async def test_a_sub_agents_session_names_its_parents(root: Path, header: Callable[[Session], dict[str, Any]]) -> None:
     async with SessionHost(root) as host:
         session = await host.open("main")
         call = await session.append_message("assistant", "I have it looked up.")

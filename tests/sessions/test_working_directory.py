@@ -78,9 +78,7 @@ async def test_rebind_stores_the_absolute_path_of_the_project(root: Path, projec
         assert [row.id for row in await host.list_sessions(project="./src")] == [session.id]
 
 
-async def test_a_tilde_is_expanded_wherever_a_path_is_given(
-    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_tilde_is_expanded_everywhere(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     async with SessionHost("~/sessions") as host:
         session = await host.create("main")

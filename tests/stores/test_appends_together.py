@@ -175,9 +175,7 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
 
 
 @pytest.mark.parametrize(("durability", "writes"), WAYS)
-async def test_an_append_of_no_lines_is_checked_against_the_head_and_changes_nothing(
-    durability: Durability, writes: Writes
-) -> None:
+async def test_an_append_of_no_lines_is_checked_and_changes_nothing(durability: Durability, writes: Writes) -> None:
     host = Host(durability, writes)
     await host.own("a", "b")
     await host.own("new", count=0)
@@ -255,9 +253,7 @@ async def test_appends_are_in_doubt_while_no_thread_can_be_had_and_if_the_journa
 
 
 @pytest.mark.parametrize(("durability", "writes"), WAYS)
-async def test_an_append_is_tried_only_where_nothing_has_to_be_waited_for(
-    durability: Durability, writes: Writes
-) -> None:
+async def test_an_append_is_tried_only_where_nothing_is_waited_for(durability: Durability, writes: Writes) -> None:
     host = Host(durability, writes)
     await host.own("a")
     before = host.memory.files()
@@ -285,9 +281,7 @@ async def test_other_tasks_get_a_turn_during_any_append(durability: Durability, 
 
 
 @pytest.mark.parametrize(("durability", "writes"), WAYS)
-async def test_an_append_to_a_file_that_is_emptied_just_before_is_in_doubt(
-    durability: Durability, writes: Writes
-) -> None:
+async def test_an_append_to_a_file_emptied_just_before_is_in_doubt(durability: Durability, writes: Writes) -> None:
     host = Host(durability, writes)
     await host.own("a", "b")
     host.disk.emptied = f"{FOLDER}/a"

@@ -67,9 +67,7 @@ def declared(store: FileStore | MemoryStore) -> set[type]:
     return {kind for kind in ALL if store.capability(kind) is not None}
 
 
-async def test_a_file_store_has_every_capability_but_those_of_databases_and_answers_each_with_what_can_do_it(
-    tmp_path: Path,
-) -> None:
+async def test_a_file_store_has_every_capability_but_those_of_databases_each_by_what_does_it(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     for kind in {*ALL} - IN_A_DATABASE:
         assert isinstance(store.capability(kind), kind)

@@ -68,9 +68,7 @@ async def check_noticed(store: FileStore, before: Cursor) -> None:
     assert await read_all(store, "a.jsonl") == bare(NEW)
 
 
-async def test_a_reader_that_examines_a_log_for_long_does_not_hide_a_change_that_another_one_would_notice(
-    tmp_path: Path,
-) -> None:
+async def test_a_slow_reader_does_not_hide_a_change_that_another_one_would_notice(tmp_path: Path) -> None:
     path, offload = tmp_path / "a.jsonl", HoldingOffload()
     path.write_bytes(HEADER + b"".join(OLD))
     store = FileStore(tmp_path, offload=offload)

@@ -137,9 +137,7 @@ def of_search(index: type[SearchIndex]) -> Callable[[], Store]:
         (of_search(TakesWhatDoesNotFollow), KeepingSearch, "a_portion_that_does_not_follow_is_skipped"),
     ],
 )
-async def test_a_store_that_does_not_do_what_it_declares(
-    make: Callable[[], Store], suite: type[StoreCase], test: str
-) -> None:
+async def test_a_store_that_lacks_what_it_claims(make: Callable[[], Store], suite: type[StoreCase], test: str) -> None:
     store, case = make(), suite()
     case.patience_s = 0.05
     index = store.capability(KeepsSearch) if suite is KeepingSearch else None

@@ -257,9 +257,7 @@ async def failing_reads(disk: FaultyDisk, read: Callable[[], Awaitable[object]])
 
 @pytest.mark.parametrize("owned", [True, False])
 @pytest.mark.parametrize("lines_max", [0, 4])
-async def test_a_replaced_log_whose_file_cannot_be_read_for_a_while_is_not_forgotten(
-    owned: bool, lines_max: int
-) -> None:
+async def test_a_replaced_log_that_cannot_be_read_for_a_while_is_not_forgotten(owned: bool, lines_max: int) -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)
     store = FileStore("/sessions", disk=disk)

@@ -152,9 +152,7 @@ ODD = [b"{broken\n", HEADER, b"\xff\xfe\n"]
     ],
     ids=["bom", "crlf", "blank", "mixed", "open end", "damaged lines and a second header"],
 )
-async def test_odd_files_are_read_and_appended_to(
-    store: FileStore, log: Path, content: bytes, whole: list[bytes]
-) -> None:
+async def test_odd_files_are_read_and_extended(store: FileStore, log: Path, content: bytes, whole: list[bytes]) -> None:
     log.write_bytes(content)
     assert await read_all(store, "a.jsonl") == bare(whole)
     assert log.read_bytes() == content
@@ -439,9 +437,7 @@ COPIES = (
         ("work/deep", "work/.treering/aside/deep"),
     ],
 )
-async def test_removing_a_log_removes_its_copies_and_no_other_files(
-    store: FileStore, root: Path, folder: str, aside_folder: str
-) -> None:
+async def test_a_log_goes_with_its_copies_alone(store: FileStore, root: Path, folder: str, aside_folder: str) -> None:
     writer = await own(store, f"{folder}/a.jsonl".lstrip("/"))
     await writer.append(line(1))
     await store.save(writer.lease, "leaf", writer.head, b"{}")
@@ -462,9 +458,7 @@ async def test_removing_a_log_removes_its_copies_and_no_other_files(
 
 @pytest.mark.parametrize("durability", ["os", "file", "group"])
 @pytest.mark.parametrize("packed", [False, True])
-async def test_a_power_cut_while_a_log_is_removed_leaves_no_copies_without_the_log(
-    durability: Durability, packed: bool
-) -> None:
+async def test_a_power_cut_at_a_removal_leaves_no_copies_without_the_log(durability: Durability, packed: bool) -> None:
     memory = MemoryDisk()
     memory.make_directory("/data/sessions")
     store = FileStore("/data/sessions", durability=durability, disk=memory)
@@ -497,9 +491,7 @@ async def test_a_power_cut_while_a_log_is_removed_leaves_no_copies_without_the_l
     assert all(not files_of_the_log(left) for left in disk.crash_states(since=done))
 
 
-async def test_each_put_starts_a_new_generation_and_none_overwrites_another_programs_line(
-    store: FileStore, root: Path, log: Path
-) -> None:
+async def test_each_put_starts_a_generation_and_spares_others_lines(store: FileStore, root: Path, log: Path) -> None:
     writer = await own(store)
     generations = {(await writer.append(line(1))).generation}
     for _ in range(5):

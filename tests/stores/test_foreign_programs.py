@@ -57,9 +57,7 @@ async def test_an_append_is_fenced_by_lines_of_another_program(store: FileStore,
 
 
 @pytest.mark.parametrize("fragment", [b'{"half', b'{"whole":1}', b"  "])
-async def test_a_fragment_of_another_program_in_a_pi_file_is_isolated_by_a_newline(
-    store: FileStore, log: Path, fragment: bytes
-) -> None:
+async def test_a_newline_isolates_a_fragment_in_a_pi_file(store: FileStore, log: Path, fragment: bytes) -> None:
     log.write_bytes(PI_HEADER + line(1))
     writer = await own(store)
     append(log, fragment)
@@ -74,9 +72,7 @@ async def test_a_fragment_of_another_program_in_a_pi_file_is_isolated_by_a_newli
     assert log.read_bytes() == PI_HEADER + line(1) + fragment + b"\n" + line(2)
 
 
-async def test_a_fragment_of_another_program_in_a_native_log_is_moved_aside(
-    store: FileStore, root: Path, log: Path
-) -> None:
+async def test_a_programs_fragment_in_a_native_log_is_moved_aside(store: FileStore, root: Path, log: Path) -> None:
     log.write_bytes(HEADER + line(1))
     writer = await own(store)
     append(log, b'{"half')
@@ -154,9 +150,7 @@ async def test_a_log_that_appears_before_the_first_append_is_not_overwritten(sto
 
 
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_a_rewritten_file_with_the_same_inode_and_size_has_a_new_generation(
-    root: Path, log: Path, writes: Writes
-) -> None:
+async def test_a_file_rewritten_at_the_same_size_has_a_new_generation(root: Path, log: Path, writes: Writes) -> None:
     store = FileStore(root, open_files_max=1, writes=writes)
     (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + line(1))
@@ -275,9 +269,7 @@ PIECES = [
 
 @pytest.mark.parametrize("role", ["reader", "reader of two", "owner"])
 @pytest.mark.parametrize("header", [HEADER, PI_HEADER], ids=["native", "pi"])
-async def test_whatever_another_program_appends_is_read_as_far_as_it_goes(
-    root: Path, log: Path, header: bytes, role: str
-) -> None:
+async def test_what_other_programs_append_is_read_while_whole(root: Path, log: Path, header: bytes, role: str) -> None:
     store = FileStore(root, open_files_max=1)
     content = header if role == "owner" else header[:-1]
     for path in (log, root / "b.jsonl"):
@@ -334,9 +326,7 @@ async def test_a_log_that_was_recreated_with_the_same_inode_while_it_was_closed_
 
 @pytest.mark.parametrize("last", [6, 9])
 @pytest.mark.parametrize("is_open", [True, False])
-async def test_readers_notice_that_a_log_was_shortened_and_grew_again(
-    narrow: FileStore, log: Path, is_open: bool, last: int
-) -> None:
+async def test_readers_notice_a_log_shortened_and_grown(narrow: FileStore, log: Path, is_open: bool, last: int) -> None:
     log.write_bytes(HEADER + b"".join(lines(1, 5, "old")))
     before = (await narrow.open("a.jsonl")).head
     await read_all(narrow, "a.jsonl")

@@ -142,9 +142,7 @@ async def test_a_session_written_by_several_hosts_is_recovered_from_all_of_their
 @pytest.mark.parametrize("by", ["its own host", "another host"])
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("what", ["removed", "replaced"])
-async def test_recovery_restores_nothing_of_a_log_that_was_removed_or_replaced(
-    by: str, settled: bool, what: str
-) -> None:
+async def test_recovery_restores_nothing_of_a_removed_or_replaced_log(by: str, settled: bool, what: str) -> None:
     disk = MemoryDisk()
     one, two = open_store(disk), open_store(disk)
     writer = await own(one)
@@ -512,9 +510,7 @@ async def test_a_journal_is_named_by_the_process_and_the_first_number_that_is_fr
     ],
 )
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOENT, errno.EACCES])
-async def test_a_journal_is_kept_until_all_that_it_covers_is_flushed(
-    call: str, path: str, event: str, number: int
-) -> None:
+async def test_a_journal_is_kept_until_all_it_covers_is_flushed(call: str, path: str, event: str, number: int) -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)
     store = open_store(disk)
@@ -549,9 +545,7 @@ STALLS = [
 @pytest.mark.parametrize(("call", "path", "nth"), STALLS)
 @pytest.mark.parametrize("how", ["task", "scope"])
 @pytest.mark.parametrize("who", ["a", "b", "c", "d", "abcd"])
-async def test_a_cancelled_append_is_carried_out_and_holds_up_no_other(
-    call: str, path: str, nth: int, how: str, who: str
-) -> None:
+async def test_a_cancelled_append_lands_and_stalls_no_other(call: str, path: str, nth: int, how: str, who: str) -> None:
     """Of each round, one leads and one follows; those of the second round wait for the first."""
     memory = MemoryDisk()
     disk = FaultyDisk(memory)

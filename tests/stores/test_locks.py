@@ -233,9 +233,7 @@ def narrow(disk: Disk, root: str) -> Locks:
 
 
 @pytest.mark.parametrize(("kind", "open_max"), [(Locks, SHARDS), (FileLocks, 500), (narrow, 2)])
-def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
-    tmp_path: Path, kind: Callable[[Disk, str], Locks], open_max: int
-) -> None:
+def test_lock_files_are_few_and_closed_later(tmp_path: Path, kind: Callable[[Disk, str], Locks], open_max: int) -> None:
     needed = 16 * open_max if kind is Locks else open_max + 100  # shards have a share of what the process may open
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < needed:
         pytest.skip(f"needs {needed} descriptors")
@@ -382,9 +380,7 @@ def test_a_lock_that_cannot_be_had_in_one_folder_is_held_in_none(tmp_path: Path,
         each.give_back(held)
 
 
-def test_a_lock_folder_of_our_own_that_cannot_be_used_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_folder_of_our_own_that_cannot_serve_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / ".treering" / "locks"
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(PermissionError) as caught:

@@ -138,9 +138,7 @@ async def test_a_damaged_or_stale_snapshot_is_ignored(root: Path, log: Path, cha
     await store.aclose()
 
 
-async def test_a_snapshot_with_a_damaged_table_is_used_by_readers_and_rebuilt_by_the_owner(
-    root: Path, log: Path
-) -> None:
+async def test_a_snapshot_with_a_damaged_table_serves_readers_and_is_rebuilt_by_owners(root: Path, log: Path) -> None:
     head = await save_snapshot(root)
     damage(index_of(log), 500)
     disk = FaultyDisk(OsDisk())

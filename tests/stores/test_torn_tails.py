@@ -108,9 +108,7 @@ def test_every_beginning_of_every_header_is_known_and_nothing_else(dialect: Dial
 
 
 @pytest.mark.parametrize("left", [HEADER[:1], HEADER[:40], HEADER[:-2] + bytes(600), PI_HEADER[:50], OMP_HEADER[:300]])
-async def test_a_session_whose_first_write_was_cut_short_is_new_and_the_fragment_is_kept(
-    root: Path, left: bytes
-) -> None:
+async def test_a_session_whose_first_write_was_cut_is_new_and_the_fragment_kept(root: Path, left: bytes) -> None:
     path = root / "a.jsonl"
     path.write_bytes(left)
     async with SessionHost(root) as host:
@@ -132,9 +130,7 @@ async def test_a_session_whose_first_write_was_cut_short_is_new_and_the_fragment
     assert torn_files(root) == {}
 
 
-async def test_the_beginning_of_a_header_is_left_while_its_lock_is_held_and_if_it_grows(
-    store: FileStore, root: Path
-) -> None:
+async def test_a_headers_beginning_is_left_while_it_is_locked_and_if_it_grows(store: FileStore, root: Path) -> None:
     writer = await own(store)
     path = root / "a.jsonl"
     path.write_bytes(HEADER[:30])

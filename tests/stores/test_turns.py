@@ -73,9 +73,7 @@ def tear(path: Path) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_with_the_longest_id_everything_works_that_needs_files_beside_the_log(
-    root: Path, dialect: DialectName
-) -> None:
+async def test_with_the_longest_id_all_works_that_needs_files_beside_a_log(root: Path, dialect: DialectName) -> None:
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create("x" * 180)
         first = await session.append_message("user", "Hello")
