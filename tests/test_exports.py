@@ -130,8 +130,7 @@ def loaded_by(code: str) -> set[str]:
 
 def test_importing_the_front_loads_nothing_before_a_name_is_used() -> None:
     assert loaded_by("import treering; treering.__all__, treering.__version__, dir(treering)") == set()
-    of_errors = loaded_by("from treering import NotFound")
-    assert {each.split(".")[0] for each in of_errors} == {"errors", "events"}
+    assert {each.split(".")[0] for each in loaded_by("from treering import NotFound")} == {"errors", "events"}
     rooms = {each.split(".")[0] for each in loaded_by("from treering import *")}
     assert rooms.isdisjoint({"cli", "models", "server", "remote", "testing", "mcp"})
 

@@ -42,5 +42,4 @@ def test_a_promise_is_printed_with_its_tests(capsys: pytest.CaptureFixture[str])
 def test_the_promises_are_those_of_their_source() -> None:
     if not SOURCE.is_file():
         pytest.skip("the list of features that the groups were taken from is not here")
-    listed = re.findall(r"^\| ([A-Z]+-\S*) \|", SOURCE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert listed == PROMISED
+    assert re.findall(r"^\| ([A-Z]+-\S*) \|", SOURCE.read_text(encoding="utf-8"), re.MULTILINE) == PROMISED

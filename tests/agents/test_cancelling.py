@@ -95,8 +95,7 @@ async def test_a_turn_can_be_cancelled_at_any_await(steps: int, host: SessionHos
     assert (await session.entries())[: len(acknowledged)] == acknowledged
     await answer_again(session, add)
     await host.passivate_idle()
-    replayed = await host.load("main", read_only=True)
-    assert await replayed.entries() == await session.entries()
+    assert await (await host.load("main", read_only=True)).entries() == await session.entries()
 
 
 # -- streams

@@ -198,8 +198,7 @@ async def test_a_summary_by_a_model_records_its_usage_and_repeats_a_refused_requ
     model = ScriptedModel([RequestTooLong("too long"), answer("They talked.", usage=used)])
     summarizer = summarizer_of(model)
     assert summarizer.summarizer_id == "script/scripted"
-    report = await session.compact(summarizer, keep_tokens=100)
-    assert report.summary == "They talked."
+    assert (await session.compact(summarizer, keep_tokens=100)).summary == "They talked."
     (entry,) = await compactions(session)
     assert entry.compaction.usage == used
     first, second = model.requests

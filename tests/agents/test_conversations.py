@@ -404,8 +404,7 @@ def test_pages_and_examples_show_one_way_to_use_sessions() -> None:
 
 @pytest.mark.feature("D-58", "D-61", "D-62")
 def test_an_agent_needs_only_an_id_messages_and_save_turn_of_a_session() -> None:
-    names = {name for name in vars(ConversationSession) if not name.startswith("_")}
-    assert names == {"id", "messages", "save_turn"}
+    assert {name for name in vars(ConversationSession) if not name.startswith("_")} == {"id", "messages", "save_turn"}
     hints = {
         str(hint)
         for name in ("messages", "save_turn")

@@ -191,8 +191,7 @@ async def test_sections_and_tools_of_pi_system_messages_are_kept_by_compactions(
         shown = 'Be brief.\n\nUpdated system prompt section "cwd":\n\n/b\n\nRemoved system prompt section "old".'
         assert plain_text((await session.messages())[-1].content) == shown  # as pi itself sends it
         async with SessionHost(tmp_path) as other:  # which builds it at once
-            reader = await other.load(session.id, read_only=True)
-            assert await reader.messages() == await session.messages()
+            assert await (await other.load(session.id, read_only=True)).messages() == await session.messages()
         for _ in range(2):
             await talk(session, 5)
             if by_hand:

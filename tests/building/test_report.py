@@ -26,8 +26,7 @@ async def check(session: Session, report: ContextReport) -> None:
     assert all(item.reason for item in report.items if item.fate != "sent" or not item.entry_id)
     if report.window is not None:
         assert parts.free is not None
-        every = parts.system + parts.tools + taken + parts.reserve + parts.free - parts.excess
-        assert every == report.window
+        assert parts.system + parts.tools + taken + parts.reserve + parts.free - parts.excess == report.window
     else:
         built = await session.build_context(budget(2**50), leaf_id=report.leaf_id)
         present = [item.entry_id for item in report.items if item.fate in ("sent", "masked")]

@@ -186,8 +186,7 @@ async def test_files_of_any_dialect_are_compacted_and_keep_system_messages(
 
 async def test_a_context_can_be_built_for_any_leaf(session: Session) -> None:
     ids = await talk(session, 4)
-    result = await session.build_context(budget(10_000), leaf_id=ids[1])
-    assert [each.entry_id for each in result.messages] == ids[:2]
+    assert [each.entry_id for each in (await session.build_context(budget(10_000), leaf_id=ids[1])).messages] == ids[:2]
     with pytest.raises(EntryNotFound):
         await session.build_context(budget(10_000), leaf_id="nowhere")
 

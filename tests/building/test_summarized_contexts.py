@@ -130,8 +130,7 @@ def test_a_summary_gets_nine_tenths_of_the_tokens_that_the_last_messages_leave()
     assert [summary_budget(*each) for each in ((1000, 400), (1001, 400), (400, 400), (100, 400))] == [540, 540, 0, 0]
     source = source_of(*conversation(21))
     frame = count_messages([summary_message(""), *(each.message for each in source.messages[15:])])
-    missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
-    assert missing.budget_tokens == summary_budget(2000, frame)
+    assert needed(RecentPlusSummary().build(source, 2000, TOKENS)).budget_tokens == summary_budget(2000, frame)
     with pytest.raises(ContextOverflow, match="no room"):
         RecentPlusSummary().build(source, 10, TOKENS)
 
@@ -383,8 +382,7 @@ def test_failures_without_a_call_and_long_lines_are_named_shortly() -> None:
     results = [message("tool", tool_result(each, each, is_error=True), tool_name=each or None) for each in ("grep", "")]
     failed = ("grep failed: grep", "a tool failed: no reason given")
     assert extract_session_state(entries(*results)).blockers == failed
-    shown = [shortened("ab  cdef", chars) for chars in (7, 6, 4, 3, 2)]
-    assert shown == ["ab cdef", "ab ...", "a...", "...", "..."]
+    assert [shortened("ab  cdef", chars) for chars in (7, 6, 4, 3, 2)] == ["ab cdef", "ab ...", "a...", "...", "..."]
     named = [ContextMessage(each, message("user", "a")) for each in ("e1", "")]
     assert [each.id for each in as_entries(named)] == ["e1", "-"]
 
@@ -411,5 +409,4 @@ def test_a_request_with_which_the_last_messages_begin_is_sent_once() -> None:
 
 def test_a_stored_system_message_is_kept() -> None:
     source = source_of(message("system", "Be brief."), message("user", "hello"))
-    result = MinimalState().build(source, 400, TOKENS)
-    assert [each.entry_id for each in result.messages] == ["e0", "", "e1"]
+    assert [each.entry_id for each in MinimalState().build(source, 400, TOKENS).messages] == ["e0", "", "e1"]

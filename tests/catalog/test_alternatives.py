@@ -57,8 +57,7 @@ async def test_sessions_write_nothing_into_the_project_and_no_copy_of_its_files(
     assert all(b"a line that no session needs" not in (content or b"") for content in found.values())
     assert not any("checkpoint" in path.name for path in found)
     async with SessionHost(root) as host:
-        messages = await (await host.load("s")).messages()
-        assert messages[-1].role == "assistant"
+        assert (await (await host.load("s")).messages())[-1].role == "assistant"
 
 
 @pytest.mark.feature("N-163")
@@ -94,6 +93,5 @@ async def test_each_compaction_uses_the_summarizer_of_its_call(root: Path) -> No
         for name in ("the small model", "the large model"):
             await session.append_message("assistant", "word " * 200)
             await session.append_message("user", "word " * 200)
-            report = await session.compact(by(name), keep_tokens=1)
-            assert report.summary == f"By {name}."
+            assert (await session.compact(by(name), keep_tokens=1)).summary == f"By {name}."
     assert requested == ["the small model", "the large model"]

@@ -308,8 +308,7 @@ async def test_what_the_index_was_written_from_is_not_read_again(root: Path) -> 
     disk = CountingDisk()
     async with SessionHost(root, disk=disk) as host:
         await host.list_sessions()
-        session = await create_session(host, "s")
-        assert await session.passivate()
+        assert await (await create_session(host, "s")).passivate()
         await host.flush()
         disk.opened.clear()
         assert ids(await host.list_sessions()) == ["s"]

@@ -335,8 +335,7 @@ def test_retry_and_branch_append_to_other_branches(cli: Cli) -> None:
     assert (plain_text(three.message.content), three.parent_id) == ("Three", answer.id)
     assert sum("user" in line for line in result.stdout.splitlines()) == 3  # lines of the tree
     with SyncHost(cli.root) as host:
-        session = host.load("last", read_only=True)
-        assert dict(session.labels()) == {one.id: "start", answer.id: "first"}
+        assert dict(host.load("last", read_only=True).labels()) == {one.id: "start", answer.id: "first"}
     assert label.type == "label"
     result = cli.chat("-c", lines=("/label . start", "/branch start"))
     assert ("2 entries are labelled 'start'" in result.stderr, result.exit_code) == (True, 1)
@@ -382,8 +381,7 @@ def test_compact_reports_first_and_compacts_with_apply(cli: Cli) -> None:
     applied = cli.chat("-r", "abc-1", lines=("/compact --apply --keep-tokens 50",))
     assert applied.stdout.startswith(f"summarized 4 messages, and keeps 2 messages from {kept[:8]} on\n")
     assert applied.stderr == ""
-    after = cli.files()
-    assert after["abc-1.jsonl"].startswith(before["abc-1.jsonl"])
+    assert cli.files()["abc-1.jsonl"].startswith(before["abc-1.jsonl"])
     last = cli.entries()[-1]
     assert isinstance(last, CompactionEntry)
     assert last.compaction.first_kept_entry_id == kept

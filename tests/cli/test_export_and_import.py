@@ -242,8 +242,7 @@ def test_an_import_fails_only_if_a_named_path_cannot_be_imported(cli: Cli, proje
     assert cli("import", projects, newer).exit_code == 1
     result = cli("import", projects, newer, "--json")
     assert result.exit_code == 1
-    failed = json.loads(result.stdout)["failed"]
-    assert [each["path"] for each in failed] == [str(newer), str(newer)]
+    assert [each["path"] for each in json.loads(result.stdout)["failed"]] == [str(newer), str(newer)]
 
     (tmp_path / "empty").mkdir()
     assert "holds no session in any known format" in cli.error("import", tmp_path / "empty")

@@ -192,8 +192,7 @@ def test_each_warning_of_the_library_has_a_sentence() -> None:
         "where seq count ref error why path moved_to journal session_id projection tool timeout_s work sessions program"
     )
     given: dict[str, object] = dict.fromkeys([*words.split(), "sessions"], "X")
-    unknown = [name for name in sorted(names) if "--verbose" in (sentence_of(name, given) or "")]
-    assert unknown == []
+    assert [name for name in sorted(names) if "--verbose" in (sentence_of(name, given) or "")] == []
 
 
 def test_a_conversation_that_cannot_be_compacted_prints_no_log_line(cli: Cli) -> None:

@@ -145,8 +145,7 @@ def test_an_empty_list_shows_the_reason() -> None:
 
 
 def test_the_preview_is_shown_below_the_rows() -> None:
-    lines = drawn(picking(), preview=("user: Why?", "assistant: Because."))
-    assert lines[6:8] == ["user: Why?", "assistant: Because."]
+    assert drawn(picking(), preview=("user: Why?", "assistant: Because."))[6:8] == ["user: Why?", "assistant: Because."]
 
 
 # -- keys

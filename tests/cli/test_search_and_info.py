@@ -248,5 +248,4 @@ def test_the_completion_script_is_valid_in_each_shell(cli: Cli, shell: str) -> N
 def test_the_reference_page_is_up_to_date() -> None:
     command = [sys.executable, str(DOCS / "cli_page.py")]
     generated = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    page = (DOCS / "cli.md").read_text(encoding="utf-8")
-    assert page == generated, "run: python docs/cli_page.py > docs/cli.md"
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == generated, "run: python docs/cli_page.py > docs/cli.md"

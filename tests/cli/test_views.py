@@ -105,8 +105,7 @@ def test_tree_prints_the_nodes_as_json(cli: Cli, branched: Path) -> None:
 
 
 def test_tree_marks_the_path_to_another_leaf(cli: Cli, branched: Path) -> None:
-    nodes = cli.json("tree", branched, "--leaf", "x")
-    assert [node["id"] for node in nodes if node["on_path"]] == ["q", "x"]
+    assert [node["id"] for node in cli.json("tree", branched, "--leaf", "x") if node["on_path"]] == ["q", "x"]
     assert "<- leaf" in cli.lines("tree", branched, "--leaf", "x")[1]
     assert cli.lines("tree", branched) == [
         "• q user: Which way?  [crossroads]",

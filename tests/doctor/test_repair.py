@@ -286,8 +286,7 @@ def test_every_kind_of_damage_is_found_and_repaired_and_no_line_is_lost(damaged_
             assert (data[: each.byte].count(b"\n") + 1, data[: each.byte][-1:] in (b"", b"\n")) == (each.line, True)
 
     before = lines_of(damaged_root)
-    repairs = repair(damaged_root)
-    assert [each for each in repairs if not each.done] == []
+    assert [each for each in repair(damaged_root) if not each.done] == []
     assert before - lines_of(damaged_root) == set()
     assert examine(damaged_root) == []
     assert repair(damaged_root) == []
@@ -554,8 +553,7 @@ def test_after_a_power_cut_at_any_point_of_a_repair_no_line_is_lost(tmp_path: Pa
         repair("/", disk=after)
         assert whole - lines_on(after) == set(), after.cut_after
         # Locks of this process are notes.
-        problems = [each for each in examine("/", disk=after) if each.severity != "note"]
-        assert problems == [], after.cut_after
+        assert [each for each in examine("/", disk=after) if each.severity != "note"] == [], after.cut_after
     assert len(left) > 50
 
 

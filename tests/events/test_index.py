@@ -203,8 +203,7 @@ def test_many_entries_with_later_parents_do_not_take_quadratic_time() -> None:
     count = 20_000
     waiting = [message_entry(f"w{n}", f"p{n}") for n in range(count)]
     parents = [message_entry(f"p{n}", f"p{n - 1}" if n else None) for n in range(count)]
-    index = folded(*waiting, *parents)
-    assert set(index.parents[1 : count + 1]) == {MISSING}
+    assert set(folded(*waiting, *parents).parents[1 : count + 1]) == {MISSING}
     many = folded(
         *(message_entry(f"w{n}", "late") for n in range(count)), *parents, message_entry("late", f"p{count - 1}")
     )

@@ -861,8 +861,7 @@ def test_the_library_of_google_sends_a_placeholder_for_a_signature_as_it_is() ->
 def test_a_placeholder_for_a_signature_of_google_is_read_as_no_signature(placeholder: str, is_encoded: bool) -> None:
     signature = b64encode(placeholder.encode()).decode() if is_encoded else placeholder
     part = {"functionCall": {"id": "c1", "name": "ls"}, "thoughtSignature": signature}
-    called = from_google({"role": "model", "parts": [part]})
-    assert called == message_of("assistant", tool_use("c1", "ls"))
+    assert from_google({"role": "model", "parts": [part]}) == message_of("assistant", tool_use("c1", "ls"))
 
 
 @given(st.lists(strategies.messages(), max_size=6))

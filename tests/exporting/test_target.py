@@ -117,5 +117,4 @@ def test_the_blocking_facade_exports_the_same_bytes(tmp_path: Path) -> None:
     with SyncHost(tmp_path / "sessions") as host:
         session = host.create()
         session.append_message("user", "Hello")
-        path = session.export("markdown", tmp_path / "talk.md")
-        assert path.read_bytes() == session.export("markdown")
+        assert session.export("markdown", tmp_path / "talk.md").read_bytes() == session.export("markdown")

@@ -151,8 +151,7 @@ async def test_a_transcript_that_ends_with_an_attachment_to_a_call_continues_wit
         async with SessionHost(tmp_path / f"root {count}") as host:
             await host.import_sessions(transcript(tmp_path, *lines[:count]))
             (report,) = await host.import_sessions(transcript(tmp_path, *lines))
-            session = await host.load(report.id)
-            assert session.path() == ["u1", "b1", "r1", "r2", "a1", "a2", "a3", "b2"]
+            assert (await host.load(report.id)).path() == ["u1", "b1", "r1", "r2", "a1", "a2", "a3", "b2"]
 
 
 def test_an_attachment_within_an_answer_does_not_part_it(tmp_path: Path, read_sessions: ReadSessions) -> None:

@@ -112,8 +112,7 @@ def test_parallel_calls_become_one_message_with_their_executions_and_usage(sessi
     assert (run.tool_call_id, run.tool_name, run.exit_code, run.duration_ms) == ("call_1", "shell", 2, 1500)
     assert not run.success
     assert [message.tool_name for message in session.messages if message.role == "tool"] == ["shell", "apply_patch"]
-    user = session.messages[2].content
-    assert [type(part) for part in user] == [TextPart, ImagePart]
+    assert [type(part) for part in session.messages[2].content] == [TextPart, ImagePart]
 
 
 def test_models_thinking_levels_and_titles_become_entries(session: ParsedSession) -> None:

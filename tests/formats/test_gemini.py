@@ -194,8 +194,7 @@ def test_an_equivalent_history_makes_no_branch(read: Read) -> None:
     assert session.roles == ["user", "assistant", "tool", "assistant", "user"]
     assert len(contents(session)) == 5
     twice: list[dict[str, object]] = [{"$set": {"messages": history}}] * 2
-    again = read(*before, *twice, user("d"))
-    assert again.entries == session.entries
+    assert read(*before, *twice, user("d")).entries == session.entries
 
 
 def resumed(answered: dict[str, object], *, output: str = "Flour.") -> list[dict[str, object]]:
@@ -219,8 +218,7 @@ def test_a_resumed_session_makes_no_branch(read: Read, tmp_path: Path, read_sess
     asked = answer("b", [function_call("c1"), function_call("c2")], 10, {**call("c1"), **both}, {**call("c2"), **both})
     history = resumed({**asked, "thoughts": started()[1]["thoughts"]})
     before = read_sessions(log(tmp_path / "before.jsonl", *started()))[0]
-    session = read(*started(), {"$set": {"messages": history}})
-    assert session.entries == before.entries
+    assert read(*started(), {"$set": {"messages": history}}).entries == before.entries
     continued = read(*started(), {"$set": {"messages": history}}, user("d"))
     assert continued.roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
     assert len(contents(continued)) == 6

@@ -181,8 +181,7 @@ def test_the_folder_format_is_read(tmp_path: Path, read_sessions: ReadSessions) 
     (info,) = (entry.session_info for entry in session.entries if isinstance(entry, SessionInfoEntry))
     assert info.status == "active"
     assert info.provider == Provider("llamacpp", "qwen", 8192, "http://localhost:8080")
-    budget = calculate_budget(info.provider.context_window, "", "", ByteEstimator())
-    assert budget.model_context_window == 8192
+    assert calculate_budget(info.provider.context_window, "", "", ByteEstimator()).model_context_window == 8192
     (model,) = (entry.model_change for entry in session.entries if isinstance(entry, ModelChangeEntry))
     assert (model.provider, model.model_id) == ("llamacpp", "qwen")
     assert session.codes() == []

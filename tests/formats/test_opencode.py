@@ -58,8 +58,7 @@ def test_a_storage_folder_is_read(storage: Path, read_sessions: ReadSessions) ->
     assert (header.id, header.title, header.cwd, header.parent_session) == ("ses_1", "Baking", "/work/bakery", "ses_0")
     assert (empty.header.id, empty.entries) == ("ses_2", [])
     assert session.roles == ["user", "assistant", "tool", "tool", "assistant", "user", "assistant"]
-    user = session.messages[0]
-    assert [type(part) for part in user.content] == [TextPart, ImagePart]
+    assert [type(part) for part in session.messages[0].content] == [TextPart, ImagePart]
     (model,) = (entry.model_change for entry in session.entries if isinstance(entry, ModelChangeEntry))
     assert (model.provider, model.model_id) == ("anthropic", "claude-5")
     assert {"msg_01", "msg_02", "msg_04", "msg_05", "msg_06"} <= {entry.id for entry in session.entries}

@@ -169,8 +169,7 @@ async def test_a_reverted_session_ends_before_the_point_even_if_that_is_lost(imp
 
 @pytest.mark.parametrize("message", ["05", "9"])
 def test_a_revert_to_a_point_after_the_last_message_reverts_nothing(read: Read, message: str) -> None:
-    session = read(*WHOLE, revert=revert(message))
-    assert session.path()[-1].id == "msg_04"
+    assert read(*WHOLE, revert=revert(message)).path()[-1].id == "msg_04"
 
 
 @pytest.mark.parametrize(

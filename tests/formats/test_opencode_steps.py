@@ -94,8 +94,7 @@ def test_each_step_becomes_an_answer_with_its_usage_and_results(read: Read) -> N
         Usage(300, 30, 0, 0, 330, 0.03),
     ]
     assert [answer.stop_reason for answer in answers] == [None, None, "stop"]
-    begun = [entry.timestamp.timestamp() for entry in session.of("message")]
-    assert begun[2] == 2, "a step begins with its first part"
+    assert [entry.timestamp.timestamp() for entry in session.of("message")][2] == 2, "a step begins with its first part"
 
 
 def test_steps_without_calls_become_separate_messages_with_their_usage(read: Read) -> None:
@@ -131,8 +130,7 @@ def test_a_retry_record_becomes_no_message(read: Read) -> None:
 def test_a_step_without_tokens_takes_those_of_its_message(read: Read, missing: Part) -> None:
     end: Part = {"type": "step-finish", **missing}
     message = record("m", "assistant", STEP_START, text("Hello."), end, tokens=tokens(40, 2), cost=0.5)
-    session = read(message)
-    assert session.messages[0].usage == Usage(40, 2, 0, 0, 42, 0.5)
+    assert read(message).messages[0].usage == Usage(40, 2, 0, 0, 42, 0.5)
 
 
 QUESTION = record("m1", "user", text("Remember 42."))
@@ -154,8 +152,7 @@ ABORTED: Part = {"name": "MessageAbortedError", "data": {"message": "stopped"}}
     ids=str,
 )
 def test_the_end_of_an_answer_has_the_name_of_treering(read: Read, ending: Part, stop_reason: str | None) -> None:
-    session = read(record("m", "assistant", text("Hello."), **ending))
-    assert session.messages[0].stop_reason == stop_reason
+    assert read(record("m", "assistant", text("Hello."), **ending)).messages[0].stop_reason == stop_reason
 
 
 @pytest.mark.parametrize("parts", [(), (STEP_START, text("They want"))], ids=["nothing", "something"])

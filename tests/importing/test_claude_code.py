@@ -129,8 +129,7 @@ async def test_titles_images_errors_and_queued_prompts_are_imported(work: Sessio
     assert (work.header.title, work.name) == ("Pruning pear trees", "Orchard")
     assert work.leaf_id == "a10"  # the entry for the title set by a person does not become the leaf
     assert work.header.cwd == "/home/mara/orchard"
-    queued = await message_of(work, "q1")
-    assert plain_text(queued.content) == "And the quinces, please."
+    assert plain_text((await message_of(work, "q1")).content) == "And the quinces, please."
     shown = part_of(await message_of(work, "u2"), ImagePart)
     assert (shown.image.source.media_type, shown.image.source.data) == ("image/jpeg", "/9j/4AAQ")
     assert (await message_of(work, "u2")).metadata["git_branch"] == "spring"
@@ -409,8 +408,7 @@ async def test_a_cycle_of_parents_is_broken_and_reported(host: SessionHost, tmp_
     (report,) = await host.import_sessions(tmp_path / "cycle.jsonl")
     assert report.entries == 3
     assert [finding.code for finding in report.findings] == ["cycle"]
-    session = await host.load("s")
-    assert sorted(session.path()) == ["1", "2", "3"]
+    assert sorted((await host.load("s")).path()) == ["1", "2", "3"]
 
 
 @pytest.mark.feature("U-26", "D-69")
@@ -600,7 +598,6 @@ async def test_documents_become_their_text_or_a_placeholder(imported: Import) ->
         + line("user", "u2", "r1", [named, {"type": "text", "text": "Read it."}])
     )
     assert plain_text((await message_of(session, "u1")).content) == "Dig first.\nThen\nwater.\nWait.\n[file: unknown]"
-    answer = part_of(await message_of(session, "r1"), ToolResultPart).tool_result
-    assert answer.text == "[file: application/pdf]"
+    assert part_of(await message_of(session, "r1"), ToolResultPart).tool_result.text == "[file: application/pdf]"
     assert plain_text((await message_of(session, "u2")).content) == "[file: soil.pdf]\nRead it."
     assert not report.findings

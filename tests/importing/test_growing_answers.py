@@ -267,8 +267,7 @@ async def test_the_rest_of_an_answer_on_an_abandoned_branch_stays_on_that_branch
         report = await grow(host, source, lines)
         session = await host.load(report.id)
         before = await conversation(session)
-        again = await grow(host, source, [line.replace('"Fir"', '"First."') for line in lines])
-        assert again.added == 1
+        assert (await grow(host, source, [line.replace('"Fir"', '"First."') for line in lines])).added == 1
         assert (await conversation(session), session.leaf_id) == (before, "m2")
         entries = await session.entries()
         rest = entries[-1]
@@ -309,8 +308,7 @@ async def test_a_damaged_line_before_the_rest_of_an_answer_does_not_prevent_the_
     async with SessionHost(tmp_path / "sessions") as host:
         await grow(host, source, gemini(QUESTION, answer("In the"), THANKS))
         session = await host.load(report.id)
-        entries = {each.id: each for each in await session.entries()}
-        assert entries["u2"].parent_id == "m1"
+        assert {each.id: each for each in await session.entries()}["u2"].parent_id == "m1"
 
 
 async def test_a_damaged_log_prevents_only_the_import_of_its_own_session(tmp_path: Path) -> None:

@@ -236,5 +236,4 @@ async def test_a_session_goes_back_with_its_source_when_that_is_only_reverted(tm
             session_info = {"id": "ses_1", "revert": {"messageID": reverted}, "time": times}
             source.write_text(json.dumps({"info": session_info, "messages": messages}))
             (report,) = await host.import_sessions(source)
-            session = await host.load(report.id)
-            assert len((await session.context()).messages) == count
+            assert len((await (await host.load(report.id)).context()).messages) == count

@@ -59,5 +59,4 @@ def test_every_real_file_is_listed(shared_fixtures: Path) -> None:
         if path.is_file() and path.name not in NO_SESSIONS and not path.name.endswith(".meta.json")
     ]
     assert files
-    missing = [path for path in files if not any(path == each or each in path.parents for each in stated)]
-    assert missing == []
+    assert [path for path in files if not any(path == each or each in path.parents for each in stated)] == []

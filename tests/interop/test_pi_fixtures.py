@@ -113,8 +113,7 @@ async def test_a_sample_of_each_version_reads_as_pi_shows_it(tmp_path: Path, nam
 
 
 async def test_every_real_file_is_tested(shared_fixtures: Path) -> None:
-    there = {path.name for path in (shared_fixtures / "pi").glob("*.jsonl")}
-    assert there == {*REAL, REAL_OMP}
+    assert {path.name for path in (shared_fixtures / "pi").glob("*.jsonl")} == {*REAL, REAL_OMP}
 
 
 @pytest.mark.feature("O-33", "O-34", "O-35")

@@ -37,8 +37,7 @@ def rows() -> list[Any]:
 
 
 def test_the_estimate_is_within_its_documented_bounds(rows: list[Any]) -> None:
-    far = [row for row in rows if not LOW.get(row.name, 0.8) <= row.ratio <= 1.5]
-    assert far == []
+    assert [row for row in rows if not LOW.get(row.name, 0.8) <= row.ratio <= 1.5] == []
     assert {row.kind for row in rows} == {"prose", "chat", "sources", "output"}
     assert len(rows) > 30
 

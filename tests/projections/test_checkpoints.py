@@ -144,8 +144,7 @@ async def test_a_damaged_checkpoint_is_ignored(tmp_path: Path, words: Words, dam
     checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     restarted = Words()
     async with SessionHost(tmp_path) as host:
-        session = await host.load("one")
-        assert await session.view(restarted) == 210
+        assert await (await host.load("one")).view(restarted) == 210
         assert restarted.applied == list(range(1, 21))
         assert [row.id for row in await host.list_sessions()] == ["one"]
 

@@ -500,8 +500,7 @@ def test_only_the_summary_of_the_latest_compaction_is_in_the_context() -> None:
         log.add_message("assistant", f"a{turn}")
         log.add(compaction(f"summary {turn}", f"e{3 * turn + 2}"))
     log.add_message("user", "now")
-    summaries = [content for role, content in log.roles_and_texts() if role == "compactionSummary"]
-    assert summaries == ["summary 2"]
+    assert [content for role, content in log.roles_and_texts() if role == "compactionSummary"] == ["summary 2"]
 
 
 @pytest.mark.feature("G-119", "G-121", "O-35")

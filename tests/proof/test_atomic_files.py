@@ -75,5 +75,4 @@ def test_no_crash_state_shows_a_partial_file() -> None:
         if data is not None:
             assert [entry.id for entry in check_file(data, COPY).entries if entry is not None] == ids
     assert states > 10
-    final = disk.memory.files()
-    assert not [path for path in final if ".tmp-" in path]
+    assert not [path for path in disk.memory.files() if ".tmp-" in path]

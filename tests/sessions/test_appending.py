@@ -85,8 +85,7 @@ async def test_the_first_entry_has_no_parent_and_a_second_root_is_possible(
     await session.reset_leaf()
     second = await session.append_message("user", "another")
     await session.append_message("assistant", "yes")
-    lines = file_lines(session)
-    assert [line["parent_id"] for line in lines] == [None, None, second]
+    assert [line["parent_id"] for line in file_lines(session)] == [None, None, second]
     await session.passivate()
     again = await host.load("main")
     assert again.children(None) == [first, second]
@@ -320,8 +319,7 @@ async def test_a_command_that_a_person_ran_is_stored_and_in_the_context_as_text(
     assert entry.message.bash == run
     [shown] = (await again.context()).messages
     assert shown.role == "bashExecution"
-    content = plain_text(shown.content)
-    assert content == "Ran `make test`\n```\n2 failed\n```\n\nCommand exited with code 1"
+    assert plain_text(shown.content) == "Ran `make test`\n```\n2 failed\n```\n\nCommand exited with code 1"
 
 
 @pytest.mark.feature("G-28")

@@ -37,8 +37,7 @@ async def test_a_hundred_branches_from_one_entry_add_a_hundred_lines(
     assert after[: len(before)] == before
     assert len(after) == len(before) + 100
     assert session.children(base) == ids
-    payloads = Counter(str(line["message"]) for line in after)
-    assert set(payloads.values()) == {1}
+    assert set(Counter(str(line["message"]) for line in after).values()) == {1}
     assert file_bytes(session).count(b"a long way here") == 500
     assert file_bytes(session).count(b"where to") == 500
 

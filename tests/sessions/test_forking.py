@@ -72,8 +72,7 @@ async def test_a_branched_session_has_exactly_the_path_to_its_leaf(
     for leaf in session.tree().nodes:
         path = session.path(leaf.id)
         branch = await session.create_branched_session(leaf.id)
-        lines = file_bytes(branch).splitlines()[1:]
-        assert [known[line] for line in lines[: len(path)]] == path
+        assert [known[line] for line in file_bytes(branch).splitlines()[1:][: len(path)]] == path
         assert branch.path() == path
         entries = await branch.entries()
         assert [entry.id for entry in entries[: len(path)]] == path
@@ -131,8 +130,7 @@ async def test_a_session_can_be_branched_at_an_entry_that_was_appended_aside(roo
     assert (branch.path(), branch.leaf_id) == ([first, beside], beside)
     assert view_of(await branch.context()) == view_of(await session.context(beside))
     async with SessionHost(root.parent / "others") as others:
-        again = await others.fork_from(branch)
-        assert again.leaf_id == beside
+        assert (await others.fork_from(branch)).leaf_id == beside
 
 
 @pytest.mark.parametrize("moved", [True, False], ids=["branched", "reset"])

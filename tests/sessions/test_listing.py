@@ -104,8 +104,7 @@ async def test_listing_reads_no_bodies_and_reports_corrupt_files(
     file_of({"type": "session", "id": "n", "version": 99, "timestamp": "2026-01-01T10:00:00Z"}, name="bad-new.jsonl")
     file_of(b"\xff\xfe\x00" * 1000, name="bad-bytes.jsonl")
     before = {root / name: (root / name).read_bytes() for name in files()}
-    size = sum(map(len, before.values()))
-    assert size > 15 * len(BODY)
+    assert sum(map(len, before.values())) > 15 * len(BODY)
 
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk) as host:

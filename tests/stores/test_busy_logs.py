@@ -119,8 +119,7 @@ async def test_an_append_that_cannot_be_carried_out_is_refused_or_in_doubt(durab
     with pytest.raises(Conflict, match="is in doubt: load the session, then archive it"):
         await store.pack(writer.lease)
     disk.heal()
-    head = await store.resolve(writer.lease)
-    assert head.seq == 2
+    assert (await store.resolve(writer.lease)).seq == 2
     await store.pack(writer.lease)
     await store.aclose()
 

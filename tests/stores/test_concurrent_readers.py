@@ -106,8 +106,7 @@ async def test_owning_a_log_that_grew_keeps_its_generation(tmp_path: Path) -> No
     before = (await store.open("a.jsonl")).head
     assert before.seq == len(OLD)
     path.write_bytes(HEADER + b"".join([*OLD, line(4)]))
-    lease = (await own(store)).lease
-    assert lease.head == Cursor(before.generation, 4)
+    assert (await own(store)).lease.head == Cursor(before.generation, 4)
     await store.aclose()
 
 
@@ -119,8 +118,7 @@ async def test_a_log_that_vanished_while_it_was_read_can_be_owned(tmp_path: Path
     disk.doomed = path
     with pytest.raises(LogReplaced):
         await store.read("a.jsonl", before.generation, 0)
-    lease = (await own(store)).lease
-    assert lease.header is None
+    assert (await own(store)).lease.header is None
     await store.aclose()
 
 

@@ -45,8 +45,7 @@ async def test_a_copy_is_the_same_and_a_second_one_adds_nothing(filled: Store, t
     assert sorted(noted) == sorted(expected)
     assert (report.logs, report.added, report.failed) == (6, 6, [])
     assert report.lines == sum(len(lines) for _, lines, _ in expected.values())
-    again = await copy_logs(filled, target)
-    assert again == CopyReport(logs=6)
+    assert await copy_logs(filled, target) == CopyReport(logs=6)
     await target.aclose()
     async with SessionHost(store=opened()) as host:
         assert {row.id for row in await host.list_sessions()} >= {"one", "pi"}

@@ -162,8 +162,7 @@ async def test_odd_files_are_read_and_extended(store: FileStore, log: Path, cont
     whole = bare([*whole, line(9)])
     assert await read_all(store, "a.jsonl") == whole
     for seqs in ([1], [2], [len(whole)], [3, 1, 2]):
-        found = await store.bodies("a.jsonl", writer.head.generation, seqs)
-        assert found == [whole[seq - 1] for seq in seqs]
+        assert await store.bodies("a.jsonl", writer.head.generation, seqs) == [whole[seq - 1] for seq in seqs]
 
 
 async def test_open_files_are_bounded_and_closing_them_loses_nothing(root: Path) -> None:
@@ -359,8 +358,7 @@ async def test_a_line_of_a_hundred_megabytes_can_be_written_and_read(store: File
     head = await writer.append(line(1), long, line(3))
     assert (await store.read("a.jsonl", head.generation, 1)).lines == [long[:-1]]
     await store.release([writer.lease])
-    again = await own(store)
-    assert again.head == head
+    assert (await own(store)).head == head
     assert await store.bodies("a.jsonl", head.generation, [3, 2]) == bare([line(3), long])
     for missing in ([0], [4], [1, -1]):
         with pytest.raises(InvalidInput):
@@ -377,8 +375,7 @@ async def test_the_listing_covers_folders_in_the_order_of_refs(store: FileStore,
     (root / "notes.txt").write_text("no log")
     (root / "a" / "loop").symlink_to(root)
     (root / "a" / "nowhere.jsonl").symlink_to(root / "gone")
-    found = [info.ref for info in await store.page() if "loop" not in info.ref]
-    assert found == sorted(refs)
+    assert [info.ref for info in await store.page() if "loop" not in info.ref] == sorted(refs)
     for prefix in ("a", "a/", "a/b/", "b", "c"):
         listed = [info.ref for info in await store.page(prefix) if "loop" not in info.ref]
         assert listed == sorted(ref for ref in refs if ref.startswith(prefix))

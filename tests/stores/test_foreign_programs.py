@@ -289,8 +289,7 @@ async def test_what_other_programs_append_is_read_while_whole(root: Path, log: P
         expected = [each.removesuffix(b"\r") for each in whole if each.strip()]
         if role != "owner" and is_object(tail):
             expected.append(tail)
-        head = (await store.open("a.jsonl")).head
-        assert head == Cursor(generation, len(expected)), number
+        assert (await store.open("a.jsonl")).head == Cursor(generation, len(expected)), number
         assert await read_all(store, "a.jsonl") == expected
         if role == "reader of two":
             await read_all(store, "b.jsonl")  # uses the only open file

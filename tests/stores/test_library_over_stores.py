@@ -88,8 +88,7 @@ async def test_sessions_are_listed_found_forked_and_deleted(make_store: Callable
         assert sorted(row.id for row in await host.list_sessions()) == ["copy", "main", "telegram_1"]
         async with host.search("needle") as hits:
             assert {hit.session_id async for hit in hits} == {"copy", "main"}
-        history = await KeyedSessions(host).history("telegram:1")
-        assert [plain_text(each.content) for each in history] == ["Hey"]
+        assert [plain_text(each.content) for each in (await KeyedSessions(host).history("telegram:1"))] == ["Hey"]
         await host.delete("main")
         with pytest.raises(SessionNotFound):
             await host.load("main")

@@ -66,6 +66,5 @@ async def test_sessions_in_memory_are_packed_searched_by_an_index_and_read_as_be
         assert reads == []  # from the index alone
         async with await host.load("old", read_only=True) as archived:
             assert (await archived.context()).messages == before
-        loaded = await host.load("old")
-        assert (await loaded.context()).messages == before
+        assert (await (await host.load("old")).context()).messages == before
         assert not shelf.logs[session.ref].packed

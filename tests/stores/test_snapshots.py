@@ -61,8 +61,7 @@ async def test_opening_with_an_older_snapshot_reads_only_the_new_lines(root: Pat
         other.write(b"\n" + b"".join(lines(COUNT + 1, COUNT + 3)) + b'{"torn')
     disk = FaultyDisk(OsDisk())
     store = FileStore(root, disk=disk)
-    opening = await store.open("a.jsonl")
-    assert opening.head == Cursor(head.generation, COUNT + 3)
+    assert (await store.open("a.jsonl")).head == Cursor(head.generation, COUNT + 3)
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
     assert await store.load("a.jsonl", "leaf") == Blob(head, b"the leaf")
     assert disk.bytes_read < 64 * 1024

@@ -388,8 +388,7 @@ async def test_state_rebuilt_from_the_log_equals_the_live_state(root: Path) -> N
 def test_the_public_types_use_messages_and_the_entries_below_are_documented() -> None:
     for method in (Session.messages, Session.history, Session.all_messages):
         assert get_type_hints(method)["return"] == list[Message]
-    given = get_type_hints(Session.save_turn)
-    assert given["messages"] == Sequence[Message]
+    assert get_type_hints(Session.save_turn)["messages"] == Sequence[Message]
     for name in ("messages", "history", "set_history", "save_turn", "summary", "title", "total_usage", "event_count"):
         member = getattr(Session, name)
         hints = get_type_hints(member.fget if isinstance(member, property) else member)

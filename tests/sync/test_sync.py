@@ -159,8 +159,7 @@ def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
     with session.subscribe(after=old) as entries:
         assert entries.cursor == old
     with session.subscribe(after=last) as entries:
-        rest = entries.receive_many()
-        assert [each.seq for each in rest if isinstance(each, MessageEntry)] == [2, 3, 4, 5, 6]
+        assert [each.seq for each in entries.receive_many() if isinstance(each, MessageEntry)] == [2, 3, 4, 5, 6]
 
 
 def test_an_entry_after_a_receive_that_timed_out_is_received(host: SyncHost) -> None:

@@ -302,8 +302,7 @@ def test_writes_are_torn_at_sector_boundaries() -> None:
     fd = append_to(disk, "/a", b"x" * 500, sync=True)
     disk.sync_directory("/")
     disk.write(fd, b"y" * 1100)
-    sizes = sorted(len(state.files()["/a"]) for state in disk.crash_states())
-    assert sizes == [500, 501, 512, 1024, 1536, 1599, 1600]
+    assert sorted(len(state.files()["/a"]) for state in disk.crash_states()) == [500, 501, 512, 1024, 1536, 1599, 1600]
 
 
 def test_there_are_crash_states_after_every_operation_of_a_program() -> None:
