@@ -32,6 +32,7 @@ from treering.events.entries import (
     Usage,
     UsageRecord,
     entry_class,
+    message,
 )
 from treering.events.errors import DialectCannot, Where
 from treering.events.json_values import raw_json
@@ -113,11 +114,11 @@ def test_entries_are_read_and_written_with_the_keys_of_omp(line: str, payload: P
         ),
         (
             '{"type":"message",ENVELOPE,"message":{"role":"pythonExecution","code":"1","output":"1"}}',
-            Message("pythonExecution", raw_metadata=raw_json({"code": "1", "output": "1"})),
+            message("pythonExecution", [], metadata={"code": "1", "output": "1"}),
         ),
         (
             '{"type":"message",ENVELOPE,"message":{"role":"fileMention","files":[{"path":"a"}]}}',
-            Message("fileMention", raw_metadata=raw_json({"files": [{"path": "a"}]})),
+            message("fileMention", [], metadata={"files": [{"path": "a"}]}),
         ),
         (
             (

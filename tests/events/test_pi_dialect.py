@@ -65,6 +65,7 @@ from treering.events.entries import (
     Usage,
     UsageRecord,
     entry_class,
+    message,
 )
 from treering.events.errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
 from treering.events.json_values import raw_json
@@ -127,7 +128,7 @@ MESSAGES: list[tuple[str, Message]] = [
     ('{"role":"user","content":"Hello","timestamp":AT_MS}', Message("user", (text("Hello"),))),
     (
         '{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","data":"QQ==","mimeType":"image/png"}],"timestamp":7}',
-        Message("user", (text("a"), image("QQ==", "image/png")), raw_metadata=raw_json({"timestamp": 7})),
+        message("user", [text("a"), image("QQ==", "image/png")], metadata={"timestamp": 7}),
     ),
     (
         (
@@ -139,19 +140,19 @@ MESSAGES: list[tuple[str, Message]] = [
             '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0.5}},'
             '"stopReason":"error","errorMessage":"no","timestamp":7}'
         ),
-        Message(
+        message(
             "assistant",
-            (
+            [
                 ThinkingPart(Thinking("hm", "s1", redacted=True)),
                 TextPart(Text("a", "s2")),
                 ToolUsePart(ToolUse("c1", "read", raw_json({"path": "x"}), "s3")),
-            ),
+            ],
             model="claude-x",
             provider="anthropic",
             usage=Usage(1, 2, 3, 4, 10, 0.5),
             stop_reason="error",
             error="no",
-            raw_metadata=raw_json({"api": "anthropic-messages", "responseId": "r1", "timestamp": 7}),
+            metadata={"api": "anthropic-messages", "responseId": "r1", "timestamp": 7},
         ),
     ),
     (
@@ -159,11 +160,11 @@ MESSAGES: list[tuple[str, Message]] = [
             '{"role":"toolResult","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"out"}],'
             '"details":{"n":1},"isError":true,"timestamp":7}'
         ),
-        Message(
+        message(
             "tool",
-            (tool_result("c1", "out", is_error=True),),
+            tool_result("c1", "out", is_error=True),
             tool_name="read",
-            raw_metadata=raw_json({"details": {"n": 1}, "timestamp": 7}),
+            metadata={"details": {"n": 1}, "timestamp": 7},
         ),
     ),
     (
@@ -171,9 +172,9 @@ MESSAGES: list[tuple[str, Message]] = [
             '{"role":"toolResult","toolCallId":"c1","toolName":"shot","content":[{"type":"text","text":"out"},'
             '{"type":"image","data":"QQ==","mimeType":"image/png"}],"isError":false,"timestamp":AT_MS}'
         ),
-        Message(
+        message(
             "tool",
-            (tool_result("c1", [text("out"), ImagePart(Image(ImageSource("base64", "image/png", "QQ==")))]),),
+            tool_result("c1", [text("out"), ImagePart(Image(ImageSource("base64", "image/png", "QQ==")))]),
             tool_name="shot",
         ),
     ),
@@ -186,18 +187,14 @@ MESSAGES: list[tuple[str, Message]] = [
     ),
     (
         '{"role":"custom","customType":"ext","content":"c","display":false,"details":1,"timestamp":AT_MS}',
-        Message("custom", (text("c"),), custom_type="ext", display=False, raw_metadata=raw_json({"details": 1})),
+        message("custom", "c", custom_type="ext", display=False, metadata={"details": 1}),
     ),
     (
         (
             '{"role":"system","content":"You are X","sections":{"cwd":"/p"},"toolsAdded":[{"name":"read"}],'
             '"timestamp":AT_MS}'
         ),
-        Message(
-            "system",
-            (text("You are X"),),
-            raw_metadata=raw_json({"sections": {"cwd": "/p"}, "toolsAdded": [{"name": "read"}]}),
-        ),
+        message("system", "You are X", metadata={"sections": {"cwd": "/p"}, "toolsAdded": [{"name": "read"}]}),
     ),
     (
         '{"role":"bashExecution","command":"ls","output":"","cancelled":false,"truncated":false,"content":"c","timestamp":AT_MS}',
@@ -205,25 +202,23 @@ MESSAGES: list[tuple[str, Message]] = [
     ),
     (
         '{"role":"user","content":[{"type":"text","text":"a","new":1}],"responseId":"r","isError":5,"timestamp":AT_MS}',
-        Message(
+        message(
             "user",
-            (text("a"),),
-            raw_metadata=raw_json(
-                {"content": [{"type": "text", "text": "a", "new": 1}], "responseId": "r", "isError": 5}
-            ),
+            "a",
+            metadata={"content": [{"type": "text", "text": "a", "new": 1}], "responseId": "r", "isError": 5},
         ),
     ),
     (
         '{"role":"user","command":"ls","summary":"s","content":[],"timestamp":AT_MS,"new":1}',
-        Message("user", raw_metadata=raw_json({"command": "ls", "summary": "s", "new": 1})),
+        message("user", [], metadata={"command": "ls", "summary": "s", "new": 1}),
     ),
     (
         '{"role":"compactionSummary","summary":"a\\nb","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"timestamp":AT_MS}',
-        Message("compactionSummary", (text("a"), text("b")), raw_metadata=raw_json({"summary": "a\nb"})),
+        message("compactionSummary", [text("a"), text("b")], metadata={"summary": "a\nb"}),
     ),
     (
         '{"role":"branchSummary","summary":"tried","fromId":"a","timestamp":AT_MS}',
-        Message("branchSummary", (text("tried"),), raw_metadata=raw_json({"fromId": "a"})),
+        message("branchSummary", "tried", metadata={"fromId": "a"}),
     ),
 ]
 
@@ -396,60 +391,56 @@ def test_if_a_short_id_is_taken_other_parts_of_the_uuid_are_used_and_then_all_of
         ('{"role":"assistant","content":null,"usage":null}', Message("assistant")),
         ('{"role":"developer","content":"d"}', Message("developer", (text("d"),))),
         ('{"role":"toolResult","toolCallId":"c","content":null}', Message("tool", (tool_result("c", []),))),
-        ('{"role":"user","content":"a","odd":[1]}', Message("user", (text("a"),), raw_metadata=raw_json({"odd": [1]}))),
+        ('{"role":"user","content":"a","odd":[1]}', message("user", "a", metadata={"odd": [1]})),
         (
             '{"role":"user","content":[{"type":"novel","x":1},{"type":"text","text":"a"}]}',
-            Message(
-                "user",
-                (text("a"),),
-                raw_metadata=raw_json({"content": [{"type": "novel", "x": 1}, {"type": "text", "text": "a"}]}),
-            ),
+            message("user", "a", metadata={"content": [{"type": "novel", "x": 1}, {"type": "text", "text": "a"}]}),
         ),
         (
             '{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"n","arguments":null,"index":2}]}',
-            Message(
+            message(
                 "assistant",
-                (tool_use("c", "n"),),
-                raw_metadata=raw_json(
-                    {"content": [{"type": "toolCall", "id": "c", "name": "n", "arguments": None, "index": 2}]}
-                ),
+                tool_use("c", "n"),
+                metadata={"content": [{"type": "toolCall", "id": "c", "name": "n", "arguments": None, "index": 2}]},
             ),
         ),
         (
             '{"role":"assistant","content":[],"provider":5,"usage":{"input":2,"output":1.0,"cost":0.25}}',
-            Message(
+            message(
                 "assistant",
+                [],
                 usage=Usage(2, 1, 0, 0, 3, 0.25),
-                raw_metadata=raw_json({"provider": 5, "usage": {"input": 2, "output": 1.0, "cost": 0.25}}),
+                metadata={"provider": 5, "usage": {"input": 2, "output": 1.0, "cost": 0.25}},
             ),
         ),
-        ('{"role":"user","summary":"s"}', Message("user", raw_metadata=raw_json({"summary": "s"}))),
+        ('{"role":"user","summary":"s"}', message("user", [], metadata={"summary": "s"})),
         ('{"role":"user","content":"a","timestamp":AT_MS.0}', Message("user", (text("a"),))),
         (
             '{"role":"user","content":[5,{"type":"text","text":7}]}',
-            Message("user", raw_metadata=raw_json({"content": [5, {"type": "text", "text": 7}]})),
+            message("user", [], metadata={"content": [5, {"type": "text", "text": 7}]}),
         ),
         ('{"role":"tool","content":"a"}', Message("tool", (text("a"),))),
         (
             '{"role":"toolResult","content":[{"type":"thinking","thinking":"hm"}],"isError":"no"}',
-            Message(
+            message(
                 "tool",
-                (tool_result("", []),),
-                raw_metadata=raw_json({"content": [{"type": "thinking", "thinking": "hm"}], "isError": "no"}),
+                tool_result("", []),
+                metadata={"content": [{"type": "thinking", "thinking": "hm"}], "isError": "no"},
             ),
         ),
         (
             '{"role":"assistant","content":[],"model":null,"usage":{"input":1,"cacheRead":2,"totalTokens":9,"cost":{"total":1}}}',
-            Message(
+            message(
                 "assistant",
+                [],
                 usage=Usage(1, 0, 2, 0, 9, 1.0),
-                raw_metadata=raw_json({"usage": {"input": 1, "cacheRead": 2, "totalTokens": 9, "cost": {"total": 1}}}),
+                metadata={"usage": {"input": 1, "cacheRead": 2, "totalTokens": 9, "cost": {"total": 1}}},
             ),
         ),
-        ('{"role":"assistant","content":[],"usage":7}', Message("assistant", raw_metadata=raw_json({"usage": 7}))),
+        ('{"role":"assistant","content":[],"usage":7}', message("assistant", [], metadata={"usage": 7})),
         (
             '{"role":"bashExecution","command":"ls","exitCode":null,"cancelled":"no"}',
-            Message("bashExecution", bash=BashExecution("ls"), raw_metadata=raw_json({"cancelled": "no"})),
+            message("bashExecution", [], bash=BashExecution("ls"), metadata={"cancelled": "no"}),
         ),
     ],
 )
@@ -595,10 +586,7 @@ def test_fields_that_pi_does_not_have_are_written_under_one_key() -> None:
         (Message("tool", (tool_result("c", [text("out")]),), tool_name="t"), None),
         (Message("tool", (tool_result("c", "out"),)), {"tool_name": None}),
         (Message("assistant", (text("x"),)), {"model": None, "provider": None, "usage": None, "stop_reason": None}),
-        (
-            Message("user", (text("x"),), raw_metadata=raw_json({"role": "r", "x": 1})),
-            {"metadata": {"role": "r", "x": 1}},
-        ),
+        (message("user", "x", metadata={"role": "r", "x": 1}), {"metadata": {"role": "r", "x": 1}}),
         (Compaction("S", None, 1), {"first_kept_entry_id": None}),
         (SessionInfo("n", status="done", raw_metadata=raw_json({"a": 1})), {"status": "done", "metadata": {"a": 1}}),
         (SessionInfo("n", archived=False), {"archived": False}),
