@@ -7,20 +7,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    Limits,
-    Message,
-    MessageEntry,
-    Session,
-    SessionClosed,
-    SessionHost,
-    Tool,
-    tool,
-    tool_use,
-)
+from treering import AgentOptions, AgentSession, Limits, Message, Session, SessionClosed, SessionHost, Tool, tool
 from treering.agents import AgentHooks, ModelRequest, TurnEnd
+from treering.entries import MessageEntry, tool_use
 from treering.errors import AnswerCutOff, Closed
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk

@@ -5,21 +5,10 @@ from collections.abc import AsyncGenerator, Awaitable, Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    ContextOverflow,
-    InvalidInput,
-    Session,
-    Usage,
-    message,
-    plain_text,
-    tool_result,
-    tool_use,
-)
+from treering import AgentOptions, AgentSession, ContextOverflow, InvalidInput, Session, Usage, message, tool_use
 from treering.agents import Compacted, ModelEvent, ModelRequest, NotCompacted, TextDelta
 from treering.contexts import SummaryRequest, summarizer_of
-from treering.entries import CompactionEntry
+from treering.entries import CompactionEntry, plain_text, tool_result
 from treering.errors import ContextError, ModelUnavailable, RequestTooLong
 from treering.projections import UsageProjection
 from treering.projections.tokens import count_messages

@@ -14,22 +14,10 @@ import treering
 import treering.agents
 import treering.entries
 import treering.projections
-from treering import (
-    AgentSession,
-    ConversationSession,
-    InvalidInput,
-    Message,
-    Session,
-    SessionHost,
-    Tool,
-    Usage,
-    message,
-    plain_text,
-    tool,
-    tool_use,
-)
+from treering import AgentSession, ConversationSession, InvalidInput, Message, Session, SessionHost, Tool, Usage, tool
 from treering.actors.agents.options import AgentOptions
 from treering.agents import AgentHooks, TurnInput
+from treering.entries import message, plain_text, tool_use
 from treering.errors import TurnTooLong
 from treering.testing.models import ScriptedModel, Stalled, Step, answer
 

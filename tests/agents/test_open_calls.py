@@ -11,21 +11,9 @@ from typing import Literal
 import anyio
 import pytest
 
-from treering import (
-    AgentSession,
-    Session,
-    SessionHost,
-    SyncHost,
-    Tool,
-    image,
-    message,
-    plain_text,
-    tool,
-    tool_result,
-    tool_use,
-)
+from treering import AgentSession, Session, SessionHost, SyncHost, Tool, image, message, plain_text, tool, tool_use
 from treering.agents import AgentHooks, MessageEnd, Recovered, Suspend, ToolExecutionEnd, ToolOutput, TurnInput
-from treering.entries import CustomEntry
+from treering.entries import CustomEntry, tool_result
 from treering.errors import NotSuspended, TurnSuspended
 from treering.sessions import Recovery
 from treering.testing.models import ScriptedModel, answer

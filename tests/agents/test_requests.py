@@ -4,29 +4,10 @@ from contextlib import aclosing
 
 import pytest
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    Session,
-    Tool,
-    Usage,
-    message,
-    plain_text,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
-from treering.agents import (
-    Completed,
-    Model,
-    ModelEvent,
-    ModelRequest,
-    RequestSent,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallStarted,
-)
+from treering import AgentOptions, AgentSession, Session, Tool, Usage, message, plain_text, text, thinking, tool_use
+from treering.actors.agents.events import RequestSent
+from treering.agents import Completed, Model, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, ToolCallStarted
+from treering.entries import tool_result
 from treering.errors import Closed
 from treering.models.echo import EchoModel
 from treering.projections.tokens import count_messages

@@ -9,22 +9,10 @@ import pytest
 from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    InvalidInput,
-    MemoryStore,
-    Message,
-    MessageEntry,
-    Session,
-    SessionHost,
-    Tool,
-    TreeringError,
-    plain_text,
-    tool_use,
-)
+from treering import AgentOptions, AgentSession, InvalidInput, MemoryStore, Session, SessionHost, Tool, TreeringError
 from treering.agents import AgentHooks, LeftWork, ModelRequest, Retrying, TextDelta
 from treering.contexts import SummaryRequest, summarizer_of
+from treering.entries import Message, MessageEntry, plain_text, tool_use
 from treering.errors import AnswerCutOff, ModelUnavailable, RateLimited, RequestRefused
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer

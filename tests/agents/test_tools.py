@@ -18,22 +18,10 @@ from anyio.lowlevel import checkpoint
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    InvalidInput,
-    MemoryStore,
-    Session,
-    SessionHost,
-    Tool,
-    image,
-    text,
-    tool,
-    tool_use,
-)
+from treering import AgentOptions, AgentSession, InvalidInput, MemoryStore, Session, SessionHost, Tool, text, tool
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
 from treering.agents import Suspend, ToolOutput
-from treering.entries import ToolExecutionEntry, ToolUsePart
+from treering.entries import ToolExecutionEntry, ToolUsePart, image, tool_use
 from treering.errors import InvalidEntry, TurnTooLong
 from treering.events.content import ToolUse
 from treering.events.json_values import JSON

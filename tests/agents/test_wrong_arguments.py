@@ -7,22 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    InvalidInput,
-    Message,
-    Session,
-    SessionHost,
-    SyncHost,
-    Tool,
-    image,
-    text,
-    tool_use,
-)
+from treering import AgentOptions, AgentSession, InvalidInput, Session, SessionHost, SyncHost, Tool, image, text
 from treering.agents import AgentHooks, Completed, ModelEvent, ModelRequest, Suspend
 from treering.contexts import summarizer_of
-from treering.entries import Content
+from treering.entries import Content, Message, tool_use
 from treering.models.echo import EchoModel
 from treering.testing.models import ScriptedModel, answer
 

@@ -6,16 +6,10 @@ from typing import Any
 import pytest
 
 from treering import Context, InvalidInput, Message, Usage, image, message, text, tool_result, tool_use
+from treering.contexts import ByteEstimator
 from treering.entries import BashExecution
 from treering.projections.building.budget import ContextBudget, UsedTokens, calculate_budget, last_measured, used_since
-from treering.projections.tokens import (
-    IMAGE_TOKENS,
-    MESSAGE_TOKENS,
-    ByteEstimator,
-    Tokenizer,
-    count_messages,
-    message_tokens,
-)
+from treering.projections.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Tokenizer, count_messages, message_tokens
 
 from .making import context_of, words
 

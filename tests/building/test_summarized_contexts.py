@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from treering import Entry, Message, MessageEntry, SessionHost, message, plain_text, text, tool_result, tool_use
-from treering.contexts import ContextMessage, SummaryRequest
+from treering.contexts import ContextMessage, StoredSummary, SummaryRequest
 from treering.entries import ToolExecution, ToolExecutionEntry
 from treering.events.errors import ContextOverflow
 from treering.events.json_values import raw_json
@@ -24,13 +24,7 @@ from treering.projections.building.state_of_work import (
 )
 from treering.projections.building.strategies import MinimalState, RecentPlusSummary, summary_budget, summary_message
 from treering.projections.building.strategy import ContextSource, NeededSummary, StrategyResult
-from treering.projections.building.summaries import (
-    SUMMARY_TYPE,
-    StoredSummary,
-    longest_summary,
-    range_key,
-    summarizer_id,
-)
+from treering.projections.building.summaries import SUMMARY_TYPE, longest_summary, range_key, summarizer_id
 from treering.projections.state import FileTouch
 from treering.projections.tokens import ByteEstimator, count_messages
 

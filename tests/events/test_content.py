@@ -14,22 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treering.events.content import (
-    Content,
-    ImagePart,
-    ImageSource,
-    TextPart,
-    ToolResultPart,
-    ToolUsePart,
-    as_content,
-    file_text,
-    image,
-    plain_text,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
+from treering.entries import ImagePart, ToolResultPart, ToolUsePart, file_text, plain_text, tool_result
+from treering.events.content import Content, ImageSource, TextPart, as_content, image, text, thinking, tool_use
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import Custom, CustomEntry, Message, MessageEntry, OpaqueEntry
 from treering.events.errors import InvalidEntry

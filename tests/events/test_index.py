@@ -14,22 +14,12 @@ from msgspec import Raw
 
 from treering.events.columns import CYCLE, MISSING, ROOT, LabelMark
 from treering.events.content import image, text
-from treering.events.entries import (
-    Batch,
-    Compaction,
-    CompactionEntry,
-    ContextEdit,
-    ContextEditEntry,
-    Entry,
-    Header,
-    KnownEntry,
-    Label,
+from treering.events.entries import Batch, Entry, Header, KnownEntry, Label, Message, MessageEntry, OpaqueEntry
+from treering.events.entries.contextual import Compaction, CompactionEntry, ContextEdit, ContextEditEntry
+from treering.events.entries.records import (
     LabelEntry,
-    Message,
-    MessageEntry,
     ModelChange,
     ModelChangeEntry,
-    OpaqueEntry,
     SessionInfo,
     SessionInfoEntry,
     ThinkingLevel,

@@ -18,33 +18,18 @@ from msgspec import Raw
 from treering.events.content import Text, TextPart, image, text, thinking, tool_result
 from treering.events.dialects.base import Dialect, time_of
 from treering.events.dialects.native import NativeDialect, is_object, read_object
-from treering.events.entries import (
-    ENTRY_TYPES,
-    EPOCH,
-    BashExecution,
-    Batch,
-    BranchSummary,
-    Compaction,
-    ContextEdit,
+from treering.events.entries import ENTRY_TYPES, EPOCH, Batch, Entry, Header, KnownEntry, OpaqueEntry, entry_class
+from treering.events.entries.contextual import BranchSummary, Compaction, ContextEdit, CustomMessage, CustomMessageEntry
+from treering.events.entries.message import BashExecution, Message, MessageEntry, Payload, Usage
+from treering.events.entries.records import (
     Custom,
-    CustomMessage,
-    CustomMessageEntry,
-    Entry,
-    Header,
-    KnownEntry,
     Label,
     LabelEntry,
-    Message,
-    MessageEntry,
     ModelChange,
-    OpaqueEntry,
-    Payload,
     SessionInfo,
     ThinkingLevel,
     ToolExecution,
-    Usage,
     UsageRecord,
-    entry_class,
 )
 from treering.events.errors import InvalidEntry, NotASession, UnsupportedVersion, Where
 from treering.events.json_values import JSON

@@ -11,29 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treering.entries import BranchSummary, CustomMessage, OpaqueEntry, SessionInfo, ThinkingLevel, UsageRecord
 from treering.events.content import image, text
 from treering.events.dialects.detect import detect
 from treering.events.dialects.header import SLOT_SIZE, read_slot, write_slot
 from treering.events.dialects.omp import OmpDialect
 from treering.events.dialects.pi.dialect import PiDialect
-from treering.events.entries import (
-    BranchSummary,
-    Compaction,
-    CustomMessage,
-    Entry,
-    Header,
-    KnownEntry,
-    Message,
-    ModelChange,
-    OpaqueEntry,
-    Payload,
-    SessionInfo,
-    ThinkingLevel,
-    Usage,
-    UsageRecord,
-    entry_class,
-    message,
-)
+from treering.events.entries import Compaction, Entry, Header, KnownEntry, Message, ModelChange, Payload, Usage, message
+from treering.events.entries.table import entry_class
 from treering.events.errors import DialectCannot, Where
 from treering.events.json_values import raw_json
 from treering.events.kinds import Kind, kind_of

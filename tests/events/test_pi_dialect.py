@@ -17,55 +17,25 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from treering.events.content import (
-    Content,
-    Image,
-    ImagePart,
-    ImageSource,
-    Text,
-    TextPart,
-    Thinking,
-    ThinkingPart,
-    ToolUse,
-    ToolUsePart,
-    image,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering.entries import ImagePart, ThinkingPart, ToolUsePart, tool_result, tool_use
+from treering.events.content import Content, Image, ImageSource, Text, TextPart, Thinking, ToolUse, image, text
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import detect
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
 from treering.events.dialects.pi.camel import pi_directory_name, pi_file_name
 from treering.events.dialects.pi.dialect import PiDialect, PiOldDialect
-from treering.events.entries import (
-    EPOCH,
-    BashExecution,
-    Batch,
-    BranchSummary,
-    Compaction,
-    CompactionEntry,
-    ContextEdit,
+from treering.events.entries import EPOCH, Batch, Entry, Header, KnownEntry, Label, OpaqueEntry, Usage, entry_class
+from treering.events.entries.contextual import BranchSummary, Compaction, CompactionEntry, ContextEdit, CustomMessage
+from treering.events.entries.message import BashExecution, Message, MessageEntry, Payload, message
+from treering.events.entries.records import (
     Custom,
-    CustomMessage,
-    Entry,
-    Header,
-    KnownEntry,
-    Label,
-    Message,
-    MessageEntry,
     ModelChange,
-    OpaqueEntry,
-    Payload,
     SessionInfo,
     SessionInfoEntry,
     ThinkingLevel,
     ToolExecution,
-    Usage,
     UsageRecord,
-    entry_class,
-    message,
 )
 from treering.events.errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
 from treering.events.json_values import raw_json

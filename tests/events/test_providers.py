@@ -13,21 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from treering.events.content import (
-    Content,
-    ImagePart,
-    Text,
-    TextPart,
-    Thinking,
-    ThinkingPart,
-    ToolUse,
-    ToolUsePart,
-    image,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
+from treering import image, text, thinking, tool_result, tool_use
+from treering.events.content import Content, ImagePart, Text, TextPart, Thinking, ThinkingPart, ToolUse, ToolUsePart
 from treering.events.entries import ROLES, BashExecution, Message, Usage
 from treering.events.errors import InvalidEntry
 from treering.events.json_values import raw_json

@@ -7,21 +7,9 @@ from typing import Literal, TypeAlias, get_args
 
 import pytest
 
-from treering import (
-    EntryNotFound,
-    InvalidInput,
-    Message,
-    Session,
-    SessionHost,
-    Usage,
-    image,
-    plain_text,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import EntryNotFound, InvalidInput, Message, Session, SessionHost, Usage, image, text, tool_use
 from treering.actors.transfer.exporting import export_names
-from treering.entries import ContentLike, OpaqueEntry, ToolResultPart, UsageRecord
+from treering.entries import ContentLike, OpaqueEntry, ToolResultPart, UsageRecord, plain_text, tool_result
 from treering.errors import DialectCannot, ExportExists
 from treering.projections.tokens import message_tokens
 from treering.sessions import ExportFormat

@@ -19,20 +19,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from treering import (
-    Entry,
-    Header,
-    InvalidInput,
-    Message,
-    MessageEntry,
-    SessionHost,
-    image,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
-from treering.entries import Content, Custom, CustomEntry, OpaqueEntry
+from treering import Entry, Header, InvalidInput, Message, SessionHost, image, text, thinking, tool_result, tool_use
+from treering.entries import Content, Custom, CustomEntry, MessageEntry, OpaqueEntry
 from treering.events.json_values import JSON
 from treering.sessions import Redaction
 

@@ -8,18 +8,9 @@ from random import Random
 import pytest
 
 from treering import SessionHost
+from treering.entries import CustomMessageEntry, SessionInfoEntry, ThinkingLevelEntry, ToolExecutionEntry
 from treering.events.content import ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
-from treering.events.entries import (
-    CompactionEntry,
-    CustomEntry,
-    CustomMessageEntry,
-    MessageEntry,
-    ModelChangeEntry,
-    SessionInfoEntry,
-    ThinkingLevelEntry,
-    ToolExecutionEntry,
-    Usage,
-)
+from treering.events.entries import CompactionEntry, CustomEntry, MessageEntry, ModelChangeEntry, Usage
 from treering.events.errors import ExtraMissing, ForeignFormatError
 from treering.events.findings import LeftOut
 

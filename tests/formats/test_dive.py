@@ -10,20 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering import Entry, Header, Message, MessageEntry, Usage
 from treering.events.content import Content, ThinkingPart, image, plain_text, text, tool_result, tool_use
-from treering.events.entries import (
-    Compaction,
-    CompactionEntry,
-    Entry,
-    Header,
-    Message,
-    MessageEntry,
-    SessionInfo,
-    SessionInfoEntry,
-    Usage,
-    UsageEntry,
-    UsageRecord,
-)
+from treering.events.entries import Compaction, CompactionEntry, SessionInfo, SessionInfoEntry, UsageEntry, UsageRecord
 from treering.events.errors import ForeignFormatError
 from treering.events.findings import LeftOut
 from treering.formats.chain import Chain

@@ -5,19 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from treering.events.content import (
-    ImagePart,
-    TextPart,
-    ThinkingPart,
-    ToolResultPart,
-    ToolUsePart,
-    image,
-    plain_text,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
+from treering import plain_text, thinking, tool_result, tool_use
+from treering.events.content import ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, image, text
 from treering.events.entries import CustomEntry, Message, MessageEntry, ModelChangeEntry, SessionInfoEntry, Usage
 from treering.events.errors import ForeignFormatError
 

@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from treering import MessageEntry
 from treering.events.content import ToolResultPart, ToolUsePart, plain_text, text, thinking, tool_result, tool_use
 from treering.events.content import image as image_part
-from treering.events.entries import (
-    CompactionEntry,
-    MessageEntry,
-    ModelChangeEntry,
-    Provider,
-    SessionInfoEntry,
-    ToolExecutionEntry,
-)
+from treering.events.entries import CompactionEntry, ModelChangeEntry, Provider, SessionInfoEntry, ToolExecutionEntry
 from treering.events.errors import ForeignFormatError
 from treering.events.findings import LeftOut
 from treering.projections.building.budget import calculate_budget

@@ -12,23 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from treering.entries import MessageEntry, ModelChange, SessionInfo, ToolExecution, ToolExecutionEntry
 from treering.events.content import Content, image, text, thinking, tool_result, tool_use
-from treering.events.entries import (
-    EPOCH,
-    Compaction,
-    Custom,
-    Entry,
-    Header,
-    KnownEntry,
-    Message,
-    MessageEntry,
-    ModelChange,
-    Payload,
-    Provider,
-    SessionInfo,
-    ToolExecution,
-    ToolExecutionEntry,
-)
+from treering.events.entries import EPOCH, Compaction, Custom, Entry, Header, KnownEntry, Message, Payload, Provider
 from treering.events.errors import InvalidSessionId
 from treering.events.json_values import raw_json
 from treering.events.projects import project_hash

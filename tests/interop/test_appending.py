@@ -8,19 +8,9 @@ from uuid import UUID
 import pytest
 
 from treering import Entry, EntryNotFound, Session, SessionHost, image, message, plain_text, text
-from treering.entries import (
-    BranchSummary,
-    BranchSummaryEntry,
-    Compaction,
-    CompactionEntry,
-    Content,
-    CustomEntry,
-    CustomMessage,
-    CustomMessageEntry,
-    LabelEntry,
-    OpaqueEntry,
-)
+from treering.entries import BranchSummary, Compaction, Content, CustomEntry, CustomMessage, LabelEntry, OpaqueEntry
 from treering.events.dialects.detect import DialectName
+from treering.events.entries.contextual import BranchSummaryEntry, CompactionEntry, CustomMessageEntry
 
 HEADER = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}'
 FIRST = '{"type":"message","id":"aaaaaaaa","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":MESSAGE}'

@@ -10,20 +10,8 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from treering import (
-    InvalidInput,
-    KeyedSessions,
-    Message,
-    Session,
-    SessionHost,
-    SessionLocked,
-    Usage,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
-from treering.entries import CustomEntry, ToolUsePart
+from treering import InvalidInput, KeyedSessions, Message, Session, SessionHost, SessionLocked, Usage, message, text
+from treering.entries import CustomEntry, ToolUsePart, tool_result, tool_use
 from treering.errors import InvalidSessionId, SessionExists
 from treering.sessions import SessionKey
 from treering.testing.disks import FaultyDisk

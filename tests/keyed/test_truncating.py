@@ -13,22 +13,10 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering import (
-    Changed,
-    CommandConflict,
-    InvalidInput,
-    KeyedSessions,
-    Limits,
-    Message,
-    SessionHost,
-    Snapshot,
-    message,
-    tool_result,
-    tool_use,
-)
+from treering import Changed, CommandConflict, InvalidInput, KeyedSessions, Limits, Message, SessionHost, Snapshot
 from treering.actors.commands import AppendOptions
 from treering.contexts import SummaryRequest
-from treering.entries import ToolResultPart, ToolUsePart
+from treering.entries import ToolResultPart, ToolUsePart, message, tool_result, tool_use
 from treering.errors import LeafMoved, UnsafeCut
 from treering.events.stores.base import Ref
 from treering.events.stores.memory import MemoryStore

@@ -7,19 +7,8 @@ from typing import Any
 
 import pytest
 
-from treering import (
-    Changed,
-    Entry,
-    Header,
-    InvalidInput,
-    MessageEntry,
-    Session,
-    SessionHost,
-    Snapshot,
-    Usage,
-    plain_text,
-)
-from treering.errors import ProjectionFailed
+from treering import Changed, Entry, Header, MessageEntry, Session, SessionHost, Snapshot, Usage, plain_text
+from treering.errors import InvalidInput, ProjectionFailed
 from treering.events.stores.base import Store
 from treering.events.stores.files import FileStore
 from treering.events.stores.memory import MemoryStore

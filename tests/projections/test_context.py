@@ -12,33 +12,12 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from treering import SessionHost
+from treering import Header, Message, MessageEntry, SessionHost, message
 from treering.events.content import Content, text, tool_result, tool_use
 from treering.events.dialects.native import NativeDialect
-from treering.events.entries import (
-    BashExecution,
-    Batch,
-    BranchSummary,
-    Compaction,
-    ContextEdit,
-    Custom,
-    CustomMessage,
-    Entry,
-    Header,
-    Label,
-    Message,
-    MessageEntry,
-    ModelChange,
-    OpaqueEntry,
-    Payload,
-    SessionInfo,
-    ThinkingLevel,
-    ToolExecution,
-    Usage,
-    UsageRecord,
-    entry_of,
-    message,
-)
+from treering.events.entries import BashExecution, Batch, Custom, Entry, Label, OpaqueEntry, Payload, Usage, entry_of
+from treering.events.entries.contextual import BranchSummary, Compaction, ContextEdit, CustomMessage
+from treering.events.entries.records import ModelChange, SessionInfo, ThinkingLevel, ToolExecution, UsageRecord
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
 from treering.events.json_values import raw_json

@@ -7,21 +7,9 @@ from typing import Any
 
 import pytest
 
+from treering.entries import BranchSummary, MessageEntry, ThinkingLevel, ToolExecution
 from treering.events.content import Content, ToolResultPart, ToolUsePart, text, tool_result, tool_use
-from treering.events.entries import (
-    BranchSummary,
-    Compaction,
-    Custom,
-    Entry,
-    Header,
-    MessageEntry,
-    ModelChange,
-    Payload,
-    ThinkingLevel,
-    ToolExecution,
-    entry_class,
-    message,
-)
+from treering.events.entries import Compaction, Custom, Entry, Header, ModelChange, Payload, entry_class, message
 from treering.events.index import LogIndex
 from treering.projections.context import Context, boundary, build, plan
 from treering.projections.cuts import find_safe_cut, safe_cuts, stable_cuts, unsafe_reason

@@ -12,17 +12,8 @@ from treering.events.content import text
 from treering.events.entries import Batch, Custom, Entry, Header, Label, Message, OpaqueEntry, Payload, entry_class
 from treering.events.errors import EntryNotFound, InvalidInput
 from treering.events.index import LogIndex
-from treering.projections.tree import (
-    LabelChanged,
-    LeafChanged,
-    NodeAdded,
-    Tree,
-    TreeReplica,
-    build_tree,
-    iter_nodes,
-    to_json,
-    tree_changes,
-)
+from treering.projections.tree import LeafChanged, NodeAdded, Tree, build_tree, iter_nodes, to_json, tree_changes
+from treering.subscriptions import LabelChanged, TreeReplica
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = Header(id="s", version=1, timestamp=START)

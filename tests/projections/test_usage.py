@@ -6,19 +6,8 @@ from typing import Any
 
 import pytest
 
-from treering.events.entries import (
-    Batch,
-    BranchSummary,
-    Compaction,
-    Custom,
-    Entry,
-    Header,
-    Message,
-    Payload,
-    Usage,
-    UsageRecord,
-    entry_class,
-)
+from treering import Header, Message, Usage
+from treering.events.entries import Batch, BranchSummary, Compaction, Custom, Entry, Payload, UsageRecord, entry_class
 from treering.events.index import LogIndex
 from treering.projections.base import replay
 from treering.projections.usage import ModelUsage, UsageProjection, UsageTotals, apply_change, usage_of, usage_totals

@@ -18,20 +18,8 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from treering import (
-    InvalidInput,
-    Limits,
-    Message,
-    NotASession,
-    Session,
-    SessionHost,
-    SessionNotFound,
-    Settings,
-    TreeringError,
-    UnsupportedVersion,
-    text,
-)
-from treering.errors import LogDamaged
+from treering import InvalidInput, Limits, Message, NotASession, Session, SessionHost, Settings, TreeringError, text
+from treering.errors import LogDamaged, SessionNotFound, UnsupportedVersion
 from treering.events.dialects.detect import is_torn_header
 from treering.events.errors import ForeignFormatError
 from treering.events.stores.files import Durability, FileStore

@@ -10,18 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from treering import (
-    AppendFailed,
-    AppendInDoubt,
-    InvalidInput,
-    Limits,
-    LogReplaced,
-    Message,
-    Session,
-    SessionHost,
-    SessionNotFound,
-    text,
-)
+from treering import AppendFailed, AppendInDoubt, InvalidInput, Limits, LogReplaced, Message, Session, SessionHost, text
+from treering.errors import SessionNotFound
 from treering.events.disk import OsDisk
 from treering.events.stores.files import Durability, FileStore
 from treering.events.stores.files.locks import SHARDS

@@ -18,19 +18,10 @@ from anyio import to_thread
 from treering import AppendFailed, Message, MessageEntry, Session, SessionHost, plain_text, text, tool_use
 from treering.actors.sync import SyncHost
 from treering.contexts import ModelRef
-from treering.entries import (
-    BashExecution,
-    Compaction,
-    Custom,
-    CustomEntry,
-    Label,
-    ModelChange,
-    Payload,
-    SessionInfo,
-    ThinkingLevel,
-)
+from treering.entries import BashExecution, Custom, CustomEntry, Label, ModelChange, Payload, SessionInfo, ThinkingLevel
 from treering.errors import InvalidEntry
 from treering.events.disk import OsDisk
+from treering.events.entries.contextual import Compaction
 from treering.testing.disks import FaultyDisk
 
 APPENDS = 1000

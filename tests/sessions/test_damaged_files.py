@@ -9,19 +9,8 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from structlog.testing import capture_logs
 
-from treering import (
-    Message,
-    NotASession,
-    Session,
-    SessionHost,
-    SessionNotFound,
-    message,
-    plain_text,
-    text,
-    tool_result,
-    tool_use,
-)
-from treering.entries import OpaqueEntry
+from treering import Message, NotASession, Session, SessionHost, SessionNotFound, message, plain_text, text, tool_use
+from treering.entries import OpaqueEntry, tool_result
 from treering.errors import CorruptTree, InvalidEntry, SessionExists
 from treering.events.health.doctor import examine
 from treering.events.providers.responses import items_of

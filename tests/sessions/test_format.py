@@ -7,18 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import pytest
 
-from treering import (
-    MessageEntry,
-    Session,
-    SessionHost,
-    UnsupportedVersion,
-    message,
-    plain_text,
-    text,
-    tool_result,
-    tool_use,
-)
-from treering.entries import Content, OpaqueEntry, TextPart
+from treering import Session, SessionHost, UnsupportedVersion, message, plain_text, text, tool_result, tool_use
+from treering.entries import Content, MessageEntry, OpaqueEntry, TextPart
 
 AT = "2026-01-01T10:00:00.000Z"
 HEADER = {"type": "session", "id": "given", "version": 1, "timestamp": AT}

@@ -12,30 +12,19 @@ from typing import Any
 
 import pytest
 
-from treering import (
-    ContextBuilder,
-    EntryNotFound,
-    FileStore,
-    InvalidInput,
-    Limits,
-    Message,
+from treering import FileStore, Limits, Message, Session, SessionHost, Settings, SyncHost, Usage, image, message, text
+from treering.contexts import ContextBuilder, SummaryRequest
+from treering.entries import (
+    BashExecution,
+    Label,
     MessageEntry,
-    NotASession,
-    Session,
-    SessionHost,
-    Settings,
-    SyncHost,
-    Usage,
-    image,
-    message,
+    TextPart,
+    ToolExecution,
     plain_text,
-    text,
     tool_result,
     tool_use,
 )
-from treering.contexts import SummaryRequest
-from treering.entries import BashExecution, Label, TextPart, ToolExecution
-from treering.errors import InvalidEntry, InvalidSessionId, UnsafeCut
+from treering.errors import EntryNotFound, InvalidEntry, InvalidInput, InvalidSessionId, NotASession, UnsafeCut
 from treering.events.arguments import check_word
 from treering.events.stores.base import Cursor
 from treering.models.echo import EchoModel

@@ -8,20 +8,9 @@ from typing import TypeVar
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
+from treering import Cursor
 from treering.events.errors import SessionLocked
-from treering.events.stores.base import (
-    Append,
-    BlobKind,
-    Committed,
-    Cursor,
-    Fenced,
-    Lease,
-    LogInfo,
-    Outcome,
-    Page,
-    Ref,
-    Store,
-)
+from treering.events.stores.base import Append, BlobKind, Committed, Fenced, Lease, LogInfo, Outcome, Page, Ref, Store
 from treering.events.stores.capabilities import Watches, offered
 from treering.events.stores.memory import MemoryStore
 from treering.testing.stores import StoreSuite

@@ -18,23 +18,11 @@ from typing import Any, Self
 import anyio
 import pytest
 
-from treering import (
-    Cursor,
-    Entry,
-    HostClosed,
-    InvalidInput,
-    KeyedSessions,
-    LogReplaced,
-    MessageEntry,
-    Reset,
-    Session,
-    SessionHost,
-    plain_text,
-)
+from treering import Cursor, Entry, HostClosed, KeyedSessions, MessageEntry, Reset, Session, SessionHost, plain_text
 from treering.actors.sync import SyncHost, SyncSession, SyncSubscription
 from treering.actors.sync import host as sync_host
 from treering.actors.sync.host import BackendName
-from treering.errors import Closed, SessionExists, WrongThread
+from treering.errors import Closed, InvalidInput, LogReplaced, SessionExists, WrongThread
 from treering.events.stores.files.log.table import CHUNK
 from treering.events.stores.memory import MemoryStore
 from treering.sessions import Hit

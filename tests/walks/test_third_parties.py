@@ -5,17 +5,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from treering import (
-    Changed,
-    ContextBuilder,
-    Entry,
-    Header,
-    MemoryStore,
-    MessageEntry,
-    SessionHost,
-    Snapshot,
-    plain_text,
-)
+from treering import Changed, Entry, Header, MemoryStore, MessageEntry, SessionHost, Snapshot, plain_text
+from treering.contexts import ContextBuilder
 from treering.events.errors import Where
 from treering.events.stores.base import Ref
 from treering.events.stores.capabilities import NamesPlaces, offered
