@@ -87,9 +87,6 @@ async def test_a_turn_can_be_cancelled_at_any_await(steps: int, host: SessionHos
     assert await (await host.load("main", read_only=True)).entries() == await session.entries()
 
 
-# -- streams
-
-
 async def test_leaving_a_stream_early_cancels_its_turn(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["A long answer that is not read to its end.", "Hi!"]), session=session)
     with pytest.raises(Exception, match="not open"):
@@ -156,9 +153,6 @@ async def test_an_error_raised_inside_the_block_of_a_stream_is_raised_unchanged(
     with pytest.raises(KeyError, match="mine"):
         async with agent.stream("Hello"):
             raise KeyError("mine")
-
-
-# -- what is done as the turn is cancelled
 
 
 async def test_the_result_of_a_tool_that_ends_as_the_turn_is_cancelled_is_kept(session: Session) -> None:
@@ -230,9 +224,6 @@ async def test_the_model_s_answer_is_kept_as_aborted_if_a_hook_raises_or_is_canc
     assert (kept.stop_reason, kept.content) == ("aborted", whole.content)
     assert kept.usage is not None
     await answer_again(session, add)
-
-
-# -- turns that asyncio cancels, without a cancel scope
 
 
 @ON_ASYNCIO

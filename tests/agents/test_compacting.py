@@ -178,9 +178,6 @@ async def test_any_error_of_a_summarizer_is_reported_and_the_turn_continues(
         await AgentSession(model, session=session, options=not_async).respond("Go on")
 
 
-# -- any model as a summarizer
-
-
 async def test_a_summary_by_a_model_records_its_usage_and_repeats_a_refused_request_with_less(session: Session) -> None:
     await append_turns(session, 6)
     used = Usage(400, 4, total_tokens=404)

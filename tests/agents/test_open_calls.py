@@ -152,8 +152,6 @@ async def test_a_resumed_turn_continues_if_the_dialect_cannot_hold_a_result(tmp_
         assert await session.open_calls() == []
 
 
-# -- agents that were killed
-
 CHILD = Path(__file__).with_name("crashing_child.py")
 CLOSED = "!" + "[no result: the turn ended before the tool answered]"
 Kill = Callable[[Path, str, str], list[str]]
@@ -274,9 +272,6 @@ def test_a_suspended_turn_can_be_resumed_in_another_process(kill_agent: Kill, tm
             assert as_lines(await session.messages()) == [*ASKED, "tool: one", "tool: two", "assistant: Done."]
 
     anyio.run(check)
-
-
-# -- closing open calls
 
 
 async def append_open_calls(session: Session) -> None:

@@ -141,9 +141,6 @@ async def test_tools_are_not_run_again_after_a_failed_request(session: Session, 
     assert model.requests[1].messages == model.requests[2].messages
 
 
-# -- retrying on request
-
-
 @pytest.mark.feature("G-134")
 async def test_retry_answers_the_last_user_message_again(session: Session, add: Tool) -> None:
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "three", "two"])
@@ -162,9 +159,6 @@ async def test_retry_is_refused_without_a_user_message_or_branches(session: Sess
     for given, why in ((session, "no user message to answer again"), (PlainSession(), "has branches")):
         with pytest.raises(InvalidInput, match=why):
             await AgentSession(ScriptedModel([]), session=given).retry()
-
-
-# -- the policy for left branches
 
 
 @pytest.mark.feature("G-135")

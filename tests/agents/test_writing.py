@@ -120,9 +120,6 @@ async def test_a_new_agent_continues_the_session_of_an_earlier_one(host: Session
     assert as_lines(second.last_request.messages) == ["user: I am Ada", "assistant: Hi Ada!", "user: Who am I?"]
 
 
-# -- usage
-
-
 @pytest.mark.feature("G-131", "U-23")
 async def test_usage_is_counted_once_and_is_the_same_after_a_reload(host: SessionHost, add: Tool) -> None:
     session = await host.create("used")
@@ -155,9 +152,6 @@ async def test_requests_carry_the_thinking_level_of_the_session(session: Session
     await agent.respond("b")
     await agent.respond("c")
     assert [each.thinking_level for each in model.requests] == [None, "high", "high"]
-
-
-# -- transient events
 
 
 async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_not_written(session: Session) -> None:
@@ -193,9 +187,6 @@ async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_
     assert one.batch is not None
     assert two.batch is not None
     assert (one.batch.id, one.batch.n) == (two.batch.id, 2)
-
-
-# -- files and packages
 
 
 @pytest.mark.feature("G-136")

@@ -29,9 +29,6 @@ def results(messages: tuple[ContextMessage, ...]) -> list[Content]:
     return [part for each in messages for part in each.content if isinstance(part, ToolResultPart)]
 
 
-# -- results of tools
-
-
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 @pytest.mark.parametrize("is_error", [False, True])
 async def test_an_edited_result_keeps_its_call_id_and_its_error_flag(
@@ -93,9 +90,6 @@ async def test_an_answered_call_is_not_open_whatever_its_result_was_edited_to(se
     assert "no result" not in repr(await session.all_messages())
     await session.append_message("assistant", tool_use("d", "read"))
     assert [each.id for each in await session.open_calls()] == ["d"]
-
-
-# -- requests, states and summaries built from the path
 
 
 async def compact_past_the_request(session: Session, steps: int = 3) -> None:

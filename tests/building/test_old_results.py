@@ -137,8 +137,6 @@ def test_between_masking_steps_each_request_begins_with_the_previous_one() -> No
     assert 0 < steps <= 5
 
 
-# -- shortened by kind of tool
-
 LINES = [f"line {number}" for number in range(1, 31)]
 FILE = "[File: 30 lines]\n" + "\n".join([*LINES[:10], "\n... [10 lines omitted] ...\n", *LINES[-10:]])
 OUTPUT = "a" * 500 + "b" * 501

@@ -89,9 +89,6 @@ def test_compacting_requires_a_model(cli: Cli, long: str) -> None:
     assert cli("compact", "long", "--apply", "--model", "nobody:x").exit_code == 1
 
 
-# -- debug context
-
-
 def test_debug_context_shows_what_would_be_sent_and_fits_the_window(cli: Cli, long: str) -> None:
     before = cli.files()
     result = cli("debug", "context", "long", "--window", "100000")

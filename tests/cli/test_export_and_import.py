@@ -195,9 +195,6 @@ def test_the_progress_of_an_import_is_gone_from_the_terminal_at_the_end(cli: Cli
     assert lines[-1] == "3 sessions, 3 new, 3 lines added"
 
 
-# -- folders: every session below is imported, and other files are counted
-
-
 @pytest.fixture
 def projects(cli: Cli, tmp_path: Path) -> Path:
     """A folder like the one that the README imports."""

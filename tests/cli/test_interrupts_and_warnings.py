@@ -17,8 +17,6 @@ from treering.events.telemetry import logger
 
 from .conftest import PACKAGES, Cli, line_of_message
 
-# -- interrupted
-
 
 def test_ctrl_c_ends_a_command_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     async def interrupted(_: str) -> None:
@@ -89,9 +87,6 @@ def test_a_stdout_that_cannot_be_written_is_a_one_line_error(given: list[str]) -
     assert line.startswith("treering: ")
 
 
-# -- called wrongly
-
-
 def test_an_unknown_command_gets_a_suggestion_if_one_resembles_it(cli: Cli) -> None:
     suggested = {"list": "'sessions'", "show": "'context' or 'entries'", "stats": "'info'", "serach": "'search'"}
     for given, names in suggested.items():
@@ -143,9 +138,6 @@ def test_a_missing_api_key_is_named(cli: Cli, provider: str) -> None:
     result = cli("chat", "-p", "hi", "--model", f"{provider}:m", env=dict.fromkeys(keys))
     assert result.exit_code == 1
     assert f"set {provider.upper()}_API_KEY" in result.stderr
-
-
-# -- warnings
 
 
 def _printed_for(capsys: pytest.CaptureFixture[str], name: str, **fields: object) -> str:
@@ -211,9 +203,6 @@ def test_a_torn_line_that_was_moved_away_is_named(cli: Cli) -> None:
     (notice,) = [line for line in result.stderr.splitlines() if "interrupted" in line]
     assert str(fragment) in notice
     assert "0 calls" not in notice
-
-
-# -- times
 
 
 @pytest.fixture

@@ -277,9 +277,6 @@ def test_help_imports_no_command(cli: Cli) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# -- as another process
-
-
 def test_the_command_runs_as_a_module(cli: Cli, branched: Path) -> None:
     with cli.spawn("labels", branched, "--json") as process:
         out, err = process.communicate()

@@ -80,9 +80,6 @@ def drawn(state: Picking, width: int = 80, height: int = 24, preview: tuple[str,
     return [click.unstyle(line) for line in draw(state, preview, Layout(width, height), NOW, zone=UTC)]
 
 
-# -- drawing
-
-
 @pytest.mark.feature("N-119")
 def test_rows_show_title_date_and_count() -> None:
     lines = drawn(picking())
@@ -146,9 +143,6 @@ def test_an_empty_list_shows_the_reason() -> None:
 
 def test_the_preview_is_shown_below_the_rows() -> None:
     assert drawn(picking(), preview=("user: Why?", "assistant: Because."))[6:8] == ["user: Why?", "assistant: Because."]
-
-
-# -- keys
 
 
 def test_enter_resumes_n_starts_a_new_session_and_q_quits() -> None:
@@ -231,9 +225,6 @@ def test_after_any_keys_the_selection_is_a_visible_row(keys: list[str]) -> None:
             break
         assert 0 <= state.selected < max(1, len(state.shown))
         assert drawn(state)
-
-
-# -- the bytes of keys
 
 
 class Recording(Picking):

@@ -23,9 +23,6 @@ def two_sessions(cli: Cli, tmp_path: Path) -> None:
     cli.create("A lost key", session_id="key", name="Keys", cwd=tmp_path / "bank")
 
 
-# -- search
-
-
 def test_hits_are_grouped_by_session(cli: Cli, two_sessions: None) -> None:
     result = cli("search", "LOST")
     assert result.exit_code == 0
@@ -111,9 +108,6 @@ def test_a_file_that_cannot_be_searched_is_named(cli: Cli, two_sessions: None) -
     result = cli("search", "lost", "--role", "user", "--json")
     assert (result.exit_code, result.stdout.count("\n")) == (0, 2)
     assert str(cli.root / "noise.jsonl") in result.stderr
-
-
-# -- info
 
 
 @pytest.mark.feature("N-114")
@@ -209,9 +203,6 @@ def test_info_in_a_project_without_sessions_says_how_to_find_others(cli: Cli, tm
     error = cli.error("info")
     assert f"there is no session in the project {cli.project}: name one" in error
     assert "`treering sessions --all`" in error
-
-
-# -- completion
 
 
 def completions(words: str) -> list[str]:

@@ -40,9 +40,6 @@ def text(content: str) -> dict[str, object]:
     return {"type": "text", "text": {"content": content}}
 
 
-# -- context
-
-
 def test_context_prints_the_messages_as_json(cli: Cli, branched: Path) -> None:
     result = cli("context", branched, "--json")
     assert result.exit_code == 0
@@ -75,9 +72,6 @@ def test_a_broken_path_is_a_warning(cli: Cli) -> None:
     assert [each["entry_id"] for each in json.loads(result.stdout)["messages"]] == ["a"]
     assert "the parent of entry 'a' (seq 1) is not in the log before it" in result.stderr
     assert len(result.stderr.splitlines()) == 1
-
-
-# -- tree
 
 
 def test_tree_prints_the_nodes_as_json(cli: Cli, branched: Path) -> None:
@@ -245,9 +239,6 @@ def test_the_width_of_a_text_is_what_rich_measures(content: str) -> None:
     assert width_of(content) == cell_len(content)
 
 
-# -- labels
-
-
 def test_labels_prints_the_labels_as_json(cli: Cli, branched: Path) -> None:
     assert cli.json("labels", branched) == [{"entry_id": "q", "label": "crossroads"}]
     heading, row = cli.lines("labels", branched)
@@ -273,9 +264,6 @@ def test_labels_without_labels_prints_nothing(cli: Cli) -> None:
     path = cli.write(line_of_message("a", None, "Hello", 1))
     assert cli("labels", path).output == ""
     assert cli.json("labels", path) == []
-
-
-# -- entries
 
 
 def test_entries_prints_the_stored_entries_as_json(cli: Cli, branched: Path) -> None:
@@ -314,9 +302,6 @@ def test_an_entry_with_a_lone_surrogate_is_printed(cli: Cli) -> None:
     assert "whole \U0001f600" in cli("tree", path).stdout
 
 
-# -- which session
-
-
 def test_a_session_can_be_given_as_id_beginning_name_last_or_path(cli: Cli, branched: Path) -> None:
     cli.create("Hello", session_id="abc-1", name="A title")
     by_path = {command: cli(command, cli.root / "abc-1.jsonl").stdout for command in VIEWS}
@@ -327,9 +312,6 @@ def test_a_session_can_be_given_as_id_beginning_name_last_or_path(cli: Cli, bran
     (cli.project / "abc").write_bytes(branched.read_bytes())
     assert "Which way?" in cli("context", "abc").stdout
     assert "no session has the id or the name 'nobody'" in cli.error("tree", "nobody")
-
-
-# -- which leaf
 
 
 @pytest.mark.parametrize("command", VIEWS)

@@ -152,9 +152,6 @@ async def test_the_first_sample_prints_its_branch_and_leaves_a_session_for_the_c
     assert row.message_count == 3
 
 
-# -- what samples can use
-
-
 async def create_readers_session(root: str) -> None:
     async with SessionHost(root) as host:
         await (await host.create(cwd="/work/shop")).append_message("user", "Hello")
@@ -202,9 +199,6 @@ async def names_for_samples() -> AsyncGenerator[dict[str, Any]]:
             "summary_of": summary_of,
             "tokenizer": Words(),
         }
-
-
-# -- running samples
 
 
 def has_its_extras(sample: Sample) -> bool:

@@ -168,9 +168,6 @@ def test_a_provider_name_with_a_slash_is_refused() -> None:
         omp.encode(entry(ModelChange("a/b", "c")))
 
 
-# -- the title slot and the header
-
-
 def test_the_title_slot_is_256_bytes_and_holds_the_title() -> None:
     slot = write_slot("My title", "2026-11-21T21:06:49.610Z")
     assert len(slot) == SLOT_SIZE
@@ -214,8 +211,6 @@ def test_only_a_title_line_is_read_as_a_slot() -> None:
     assert read_slot(b"") is None
     assert read_slot(b'{"type":"title"}') is not None
 
-
-# -- real files
 
 REAL = "omp-18.2.3_all_entry_types.jsonl"
 

@@ -201,8 +201,6 @@ async def test_lines_without_an_id_are_not_exported(session: Session, host: Sess
     assert document.index("Hello") < document.index("Hi!")
 
 
-# -- in a real browser
-
 PROBE = """
 <script>
 localStorage.setItem("treering.details", "closed");
@@ -286,8 +284,6 @@ async def test_the_page_folds_keeps_its_state_and_runs_nothing(session: Session,
     ]
     assert "<title>taken" not in shown
 
-
-# -- the reading order: the path, and other branches where they begin
 
 USER = Kind.USER
 

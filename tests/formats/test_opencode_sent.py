@@ -81,9 +81,6 @@ def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
     return written
 
 
-# -- what is no longer sent
-
-
 async def test_a_result_that_was_cleared_is_kept_but_contexts_show_what_opencode_sends(imported: Import) -> None:
     parts = (STEP_START, cleared_call("c1", 2500), call("c2"))
     session = await imported(prompt("01", 1000), answer("02", 2000, *parts), prompt("03", 3000), answer("04", 4000))
@@ -148,9 +145,6 @@ def test_the_result_of_an_interrupted_call_is_the_output_that_the_tool_kept(read
     assert second.content == (tool_result("c2", "Tool execution aborted", is_error=True),)
     runs = [entry.tool_execution for entry in session.entries if isinstance(entry, ToolExecutionEntry)]
     assert [(run.success, run.error) for run in runs] == [(False, "Tool execution aborted")] * 2
-
-
-# -- reverts
 
 
 WHOLE = (prompt("01", 1000), answer("02", 2000), prompt("03", 3000), answer("04", 4000))

@@ -243,9 +243,6 @@ def tear(path: str) -> None:
         file.write(b'{"half a')
 
 
-# -- versions
-
-
 @pytest.mark.feature("N-160")
 @pytest.mark.parametrize(
     "header",

@@ -138,9 +138,6 @@ async def test_the_messages_of_a_version_3_file_are_in_the_order_of_pi(tmp_path:
         assert session.label("a3000003") == "question"
 
 
-# -- oh-my-pi
-
-
 async def check_omp(path: Path, *, entries: int, title: str, messages: list[tuple[str, str]], model: str) -> None:
     before = file_bytes(path)
     async with SessionHost(path.parent) as host:
@@ -179,9 +176,6 @@ async def test_a_sample_of_oh_my_pi_reads_as_oh_my_pi_shows_it(tmp_path: Path) -
         opaque = [each.type for each in await session.entries() if isinstance(each, OpaqueEntry)]
     assert opaque == ["service_tier_change", "reset_boundary", "mode_change"]
     assert set(opaque) < set(types)
-
-
-# -- old versions
 
 
 def body(path: Path) -> list[dict[str, Any]]:

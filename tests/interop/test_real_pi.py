@@ -80,9 +80,6 @@ def pi(pi_modules: Path, tmp_path: Path) -> Pi:
     return run
 
 
-# -- messages of both programs in one form
-
-
 def block_of(part: Content) -> tuple[object, ...]:
     match part:
         case TextPart():
@@ -149,9 +146,6 @@ async def check(session: Session, shown: Shown) -> None:
     assert [
         (node.id, node.parent_id, names.get(node.type, node.type), node.label) for node in session.tree().nodes
     ] == [(node["id"], node["parentId"], node["type"], node["label"]) for node in shown["nodes"]]
-
-
-# -- the tests
 
 
 @pytest.mark.feature("X-31", "O-33")

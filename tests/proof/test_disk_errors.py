@@ -262,9 +262,6 @@ async def test_flush_returns_when_all_earlier_appends_are_as_durable_as_the_host
     assert session.message_count == CALLERS + 1
 
 
-# -- what a session needs beside its file
-
-
 LOCKS = ".treering/locks"
 JOURNAL = ".treering/journal/1-1.journal"
 
@@ -349,9 +346,6 @@ async def test_a_folder_in_the_place_of_a_file_is_named(
             with pytest.raises((InvalidInput, AppendFailed, IsADirectoryError), match="move that directory") as caught:
                 await call(host)
             assert f"{root}/{in_the_way}" in str(caught.value)
-
-
-# -- what is kept in memory while the file changes
 
 
 async def test_a_branch_is_kept_after_another_program_deleted_the_file_and_wrote_it_anew(root: Path) -> None:

@@ -32,9 +32,6 @@ FileLines = Callable[[Session], list[dict[str, Any]]]
 StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
 
-# -- the steps of an append
-
-
 @pytest.mark.feature("G-76", "G-86", "G-105", "G-107")
 async def test_a_payload_of_any_kind_goes_below_the_leaf_and_becomes_the_leaf(
     session: Session, file_lines: FileLines
@@ -158,9 +155,6 @@ async def append_often(root: Path, count: int) -> None:
     assert {json.loads(line)["id"] for line in lines.splitlines()[1:]} == ids
 
 
-# -- concurrency
-
-
 @pytest.mark.feature("G-5")
 async def test_concurrent_tasks_and_threads_lose_no_line(root: Path) -> None:
     ids: list[str] = []
@@ -193,9 +187,6 @@ def check_chain(path: Path, ids: list[str]) -> None:
     assert [line["parent_id"] for line in lines] == [None, *(line["id"] for line in lines[:-1])]
     contents = sorted(line["message"]["content"][0]["text"]["content"] for line in lines)
     assert contents == sorted(f"message {number}" for number in range(APPENDS))
-
-
-# -- refusals and disk errors
 
 
 @pytest.mark.feature("G-6")
@@ -275,9 +266,6 @@ async def test_a_failed_write_changes_neither_index_nor_leaf(
     async with SessionHost(root) as host:
         reopened = await state_of(await host.load("main"))
     assert reopened == known
-
-
-# -- the kinds of entries
 
 
 @pytest.mark.feature("G-24", "G-25", "G-87")

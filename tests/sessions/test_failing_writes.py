@@ -57,9 +57,6 @@ async def texts_in_file(path: Path) -> list[str]:
         return texts(await (await host.load(path, read_only=True)).messages())
 
 
-# -- a crash in the middle of a line
-
-
 @pytest.mark.feature("U-1")
 @every_dialect
 @pytest.mark.parametrize(
@@ -98,9 +95,6 @@ async def test_a_last_line_with_a_lone_surrogate_and_no_newline_is_kept(tmp_path
         await session.append_message("user", "three")
     assert await texts_in_file(path) == ["one", "two \ufffd", "three"]
     assert torn_files(path) == {}
-
-
-# -- a disk that is full
 
 
 @pytest.mark.feature("U-2")

@@ -27,9 +27,6 @@ def user(entry_id: str, parent_id: str | None, body: object) -> dict[str, Any]:
     }
 
 
-# -- the header
-
-
 @pytest.mark.feature("G-33")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_the_version_is_an_integer_and_a_newer_one_is_refused_without_a_write(
@@ -60,9 +57,6 @@ async def test_the_version_is_an_integer_and_a_newer_one_is_refused_without_a_wr
             await host.fork_from(path)
         assert path.read_bytes() == before
     assert set(files()) == {"given.jsonl", "ours.jsonl"}
-
-
-# -- older and other forms
 
 
 @pytest.mark.feature("G-40")

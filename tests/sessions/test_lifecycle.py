@@ -25,9 +25,6 @@ async def texts(session: Session) -> list[str]:
     return [plain_text(message.content) for message in await session.messages()]
 
 
-# -- creating
-
-
 @pytest.mark.feature("G-79", "G-103")
 async def test_a_host_creates_loads_continues_and_lists_the_sessions_of_one_directory(root: Path) -> None:
     async with SessionHost(root) as host:
@@ -142,9 +139,6 @@ async def test_a_header_names_the_parent_session_if_it_has_one(host: SessionHost
         assert (await host.load(each.id)).header.parent_session == "alone"
 
 
-# -- loading
-
-
 @pytest.mark.feature("G-80", "G-82")
 async def test_a_session_can_be_loaded_by_absolute_and_relative_paths(
     host: SessionHost,
@@ -182,9 +176,6 @@ async def test_a_session_can_be_loaded_by_absolute_and_relative_paths(
         with pytest.raises(FileNotFoundError):
             await host.load(missing, read_only=True)
     assert files() == ["main.jsonl"]
-
-
-# -- continuing
 
 
 @pytest.mark.feature("G-83")

@@ -27,9 +27,6 @@ def names_in(folder: Path, pattern: str = "*") -> list[str]:
     return sorted(path.name for path in folder.glob(pattern))
 
 
-# -- open
-
-
 @pytest.mark.feature("D-22", "D-35")
 async def test_open_creates_a_missing_session_and_turns_are_saved_at_once(root: Path, files: Files) -> None:
     async with SessionHost(root) as host:
@@ -43,9 +40,6 @@ async def test_open_creates_a_missing_session_and_turns_are_saved_at_once(root: 
         await session.save_turn([message("user", "And on.")])
     async with SessionHost(root) as host:
         assert texts(await (await host.open("my-session")).messages()) == ["Hello", "Hi there!", "And on."]
-
-
-# -- in memory, forked, put
 
 
 @pytest.mark.feature("D-26", "D-48")
@@ -144,9 +138,6 @@ async def test_a_fork_with_an_existing_id_is_refused(root: Path) -> None:
         assert (root / "new.jsonl").read_bytes() == content
         with pytest.raises(SessionNotFound):
             await host.fork_from("nowhere", session_id="newer")
-
-
-# -- listed and deleted
 
 
 @pytest.mark.feature("D-37")

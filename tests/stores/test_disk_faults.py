@@ -88,9 +88,6 @@ async def test_partial_writes_are_continued() -> None:
     assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
 
 
-# -- flushes
-
-
 @pytest.mark.feature("X-28")
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("nth", [1, 2, 4])
@@ -215,9 +212,6 @@ async def test_lines_whose_flush_failed_as_their_host_was_killed_are_durable_onc
     assert disk.left.crash().files()[LOG] == HEADER + b"".join(lines(1, 3))
 
 
-# -- files beside the log
-
-
 async def test_a_failure_to_write_a_snapshot_is_ignored_and_of_a_leaf_record_is_raised(disk: FaultyDisk) -> None:
     store = FileStore("/sessions", disk=disk, offload=AtOnce())
     writer = await own(store)
@@ -230,9 +224,6 @@ async def test_a_failure_to_write_a_snapshot_is_ignored_and_of_a_leaf_record_is_
     assert await store.load("a.jsonl", "index") is None
     assert await store.load("a.jsonl", "leaf") == Blob(head, b"old")
     assert set(disk.list_directory("/sessions")) == {"a.jsonl", "a.jsonl.leaf"}
-
-
-# -- reads
 
 
 async def failing_reads(disk: FaultyDisk, read: Callable[[], Awaitable[object]]) -> int:

@@ -234,8 +234,6 @@ async def test_after_any_failing_call_the_owner_is_told_and_no_acknowledged_line
     check_answers(await answers(*story, misfortune))
 
 
-# -- replacing a log
-
 NEW_LINES = lines(11, 13)
 WHOLE = NEW_HEADER + b"".join(NEW_LINES)
 PUTS: list[tuple[str, Durability]] = [

@@ -146,9 +146,6 @@ async def test_a_headers_beginning_is_left_while_it_is_locked_and_if_it_grows(st
     assert torn_files(root) == {}
 
 
-# -- power cuts and other programs during the repair
-
-
 @pytest.mark.parametrize("whole", [WHOLE, b""], ids=["a tail", "a header"])
 async def test_no_power_cut_during_the_repair_loses_a_torn_tail(whole: bytes) -> None:
     fragment = HEADER[:60]

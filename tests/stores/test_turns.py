@@ -43,9 +43,6 @@ def remove_derived_files(root: Path) -> None:
             path.unlink()
 
 
-# -- the file
-
-
 @pytest.mark.feature("D-41", "D-42", "D-43")
 async def test_a_session_is_a_file_of_json_lines_named_by_its_id(root: Path) -> None:
     async with SessionHost(root) as host:
@@ -114,9 +111,6 @@ async def test_opening_repairs_a_torn_line_and_keeps_a_damaged_one_in_its_place(
         await session.append_message("user", "4")
         assert path.read_bytes().startswith(damaged)
         assert [plain_text(each.content) for each in await session.messages()] == ["2", "3", "4"]
-
-
-# -- one unit, one write
 
 
 @pytest.mark.feature("D-6", "D-45")
@@ -265,9 +259,6 @@ async def test_concurrent_appends_can_share_a_write_and_each_returns_after_it(ro
                 tasks.start_soon(append, number)
         assert 1 <= disk.counts["write"] <= 50
         assert writes == "inline" or disk.counts["write"] < 50
-
-
-# -- titles, counts, usage and state
 
 
 @pytest.mark.feature("D-23", "D-64")
