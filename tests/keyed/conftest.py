@@ -34,14 +34,9 @@ def sessions(host: SessionHost) -> KeyedSessions:
     return KeyedSessions(host)
 
 
-@pytest.fixture
-def transcript() -> Callable[[Sequence[Message]], list[str]]:
+def transcript(messages: Sequence[Message]) -> list[str]:
     """List messages as "role: text", for comparison."""
-
-    def lines_of(messages: Sequence[Message]) -> list[str]:
-        return [f"{message.role}: {plain_text(message.content)}" for message in messages]
-
-    return lines_of
+    return [f"{message.role}: {plain_text(message.content)}" for message in messages]
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Concurrent tasks and threads, on one conversation and on several: nothing is lost, mixed or torn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,11 +8,12 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import KeyedSessions, Message, SessionHost, SyncHost, message, plain_text, tool_result, tool_use
+from treering import KeyedSessions, SessionHost, SyncHost, message, plain_text, tool_result, tool_use
 from treering.errors import LeafMoved, UnsafeCut, WrongThread
 from treering.sync import SyncKeyedSessions
 
-Transcript = Callable[[Sequence[Message]], list[str]]
+from .conftest import transcript
+
 KEY = "telegram:123456"
 KEYS = ["telegram:1", "telegram:2", "telegram_1"]
 
@@ -43,7 +44,7 @@ async def test_batches_of_concurrent_tasks_stay_contiguous(root: Path) -> None:
 
 
 @pytest.mark.feature("P-37")
-async def test_concurrent_conversations_do_not_mix(root: Path, transcript: Transcript) -> None:
+async def test_concurrent_conversations_do_not_mix(root: Path) -> None:
     async with SessionHost(root, writes="thread") as host:
         sessions = KeyedSessions(host)
 

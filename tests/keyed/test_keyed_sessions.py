@@ -3,7 +3,7 @@
 import json
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,8 @@ from treering.errors import InvalidSessionId, SessionExists
 from treering.sessions import SessionKey
 from treering.testing.disks import FaultyDisk
 
-Transcript = Callable[[Sequence[Message]], list[str]]
+from .conftest import transcript
+
 Files = Callable[[], list[str]]
 
 KEY = "telegram:123456"
@@ -57,7 +58,7 @@ async def data_of(session: Session, entry_id: str) -> dict[str, Any]:
 
 @pytest.mark.feature("P-12", "P-13")
 async def test_a_key_identifies_one_session_that_its_first_message_creates(
-    sessions: KeyedSessions, host: SessionHost, transcript: Transcript, files: Files
+    sessions: KeyedSessions, host: SessionHost, files: Files
 ) -> None:
     first, second = await sessions.get_or_create(KEY), await sessions.get_or_create(KEY)
     assert files() == []
@@ -79,7 +80,7 @@ async def test_a_key_identifies_one_session_that_its_first_message_creates(
 
 @pytest.mark.feature("P-12")
 async def test_a_session_passivated_before_its_first_message_stays_the_same_session(
-    sessions: KeyedSessions, host: SessionHost, transcript: Transcript, files: Files
+    sessions: KeyedSessions, host: SessionHost, files: Files
 ) -> None:
     before = await sessions.get_or_create(KEY)
     assert await host.passivate_idle() == 1
@@ -94,7 +95,7 @@ async def test_a_session_passivated_before_its_first_message_stays_the_same_sess
 
 
 @pytest.mark.feature("P-2", "P-5", "P-10", "P-42")
-async def test_a_later_process_finds_the_conversation_in_that_root(tmp_path: Path, transcript: Transcript) -> None:
+async def test_a_later_process_finds_the_conversation_in_that_root(tmp_path: Path) -> None:
     root = tmp_path / "home" / ".chat" / "workspace" / "sessions"
     key = "agent:main:telegram:-100123"
     async with SessionHost(root) as host:
@@ -114,7 +115,7 @@ async def test_a_later_process_finds_the_conversation_in_that_root(tmp_path: Pat
 
 
 @pytest.mark.feature("P-28", "P-43")
-async def test_similar_keys_are_separate_conversations(tmp_path: Path, transcript: Transcript) -> None:
+async def test_similar_keys_are_separate_conversations(tmp_path: Path) -> None:
     keys = ["a:b", "a_b", "a/b", "a b", "A:b", "telegram:-1001234567890", "telegram:1001234567890"]
     for _ in range(2):
         async with SessionHost(tmp_path) as host:
@@ -131,9 +132,7 @@ async def test_similar_keys_are_separate_conversations(tmp_path: Path, transcrip
 @pytest.mark.parametrize(
     "key", ["x" * 1024, "ü" * 512, "聊天/👩‍👩‍👧\n\x00: ", "../../etc/passwd", "con", ".hidden", "x.jsonl"]
 )
-async def test_any_key_works_and_its_file_stays_under_the_root(
-    tmp_path: Path, key: str, transcript: Transcript
-) -> None:
+async def test_any_key_works_and_its_file_stays_under_the_root(tmp_path: Path, key: str) -> None:
     root = tmp_path / "root"
     for _ in range(2):
         async with SessionHost(root) as host:
@@ -158,7 +157,7 @@ async def test_an_invalid_key_is_refused_by_every_call(sessions: KeyedSessions, 
 
 
 @pytest.mark.feature("D-67")
-async def test_a_session_key_round_trips_as_a_string(sessions: KeyedSessions, transcript: Transcript) -> None:
+async def test_a_session_key_round_trips_as_a_string(sessions: KeyedSessions) -> None:
     key = str(SessionKey("telegram", "-100123", agent="main"))
     await sessions.add_message(key, "user", "Hello")
     (found,) = await sessions.keys()
@@ -174,7 +173,7 @@ async def test_a_file_of_another_session_under_the_name_of_a_key_is_unchanged(ho
     assert (root / "telegram_123456.jsonl").read_bytes() == content
 
 
-async def test_a_session_created_with_a_key_is_found_by_that_key(host: SessionHost, transcript: Transcript) -> None:
+async def test_a_session_created_with_a_key_is_found_by_that_key(host: SessionHost) -> None:
     created = await host.create(cwd="/work", key=KEY)
     await created.append_message("user", "Hello")
     assert transcript(await (await host.get_or_create(KEY)).history()) == ["user: Hello"]
@@ -211,7 +210,7 @@ async def test_reading_a_missing_key_makes_nothing(sessions: KeyedSessions, host
     assert host.statistics().live == 0
 
 
-async def test_a_deleted_conversation_leaves_no_fragments_and_starts_empty(root: Path, transcript: Transcript) -> None:
+async def test_a_deleted_conversation_leaves_no_fragments_and_starts_empty(root: Path) -> None:
     async with SessionHost(root) as host:
         await KeyedSessions(host).add_message(KEY, "user", "old")
     (name,) = names_in(root, "*.jsonl")
@@ -231,7 +230,7 @@ async def test_a_deleted_conversation_leaves_no_fragments_and_starts_empty(root:
 
 @pytest.mark.feature("P-11", "P-24")
 async def test_without_a_root_nothing_is_written_and_saving_succeeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transcript: Transcript
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with SessionHost() as host:
@@ -293,7 +292,7 @@ async def test_changing_returned_objects_does_not_change_the_store(sessions: Key
 
 
 @pytest.mark.feature("P-17")
-async def test_a_replaced_history_stays_readable(sessions: KeyedSessions, root: Path, transcript: Transcript) -> None:
+async def test_a_replaced_history_stays_readable(sessions: KeyedSessions, root: Path) -> None:
     for number in range(3):
         await sessions.add_message(KEY, "user", f"old {number}")
     old = (root / "telegram_123456.jsonl").read_bytes()
@@ -368,9 +367,7 @@ async def test_the_creation_time_stays_and_the_update_time_moves(sessions: Keyed
 
 @pytest.mark.feature("P-41")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_starting_with_ten_thousand_conversations_reads_none_of_them(
-    root: Path, disk: FaultyDisk, transcript: Transcript
-) -> None:
+async def test_starting_with_ten_thousand_conversations_reads_none_of_them(root: Path, disk: FaultyDisk) -> None:
     async with SessionHost(root) as host:
         await KeyedSessions(host).add_message("telegram:0", "user", "Hello")
     for number in range(1, 10_000):
@@ -383,7 +380,7 @@ async def test_starting_with_ten_thousand_conversations_reads_none_of_them(
         assert disk.bytes_read <= 4 * (root / "telegram_0.jsonl").stat().st_size
 
 
-async def test_a_conversation_that_another_process_owns_can_be_read(root: Path, transcript: Transcript) -> None:
+async def test_a_conversation_that_another_process_owns_can_be_read(root: Path) -> None:
     async with SessionHost(root) as owner, SessionHost(root) as other:
         owned, sessions = KeyedSessions(owner), KeyedSessions(other)
         await owned.add_message(KEY, "user", "Hello")
@@ -397,7 +394,7 @@ async def test_a_conversation_that_another_process_owns_can_be_read(root: Path, 
 
 
 async def test_an_archived_conversation_can_be_read_and_the_next_message_unarchives_it(
-    sessions: KeyedSessions, host: SessionHost, transcript: Transcript
+    sessions: KeyedSessions, host: SessionHost
 ) -> None:
     await sessions.add_message(KEY, "user", "old")
     await host.archive(await sessions.get_or_create(KEY))
@@ -409,7 +406,7 @@ async def test_an_archived_conversation_can_be_read_and_the_next_message_unarchi
 
 
 async def test_a_conversation_imported_from_another_program_continues_under_its_key(
-    host: SessionHost, tmp_path: Path, transcript: Transcript
+    host: SessionHost, tmp_path: Path
 ) -> None:
     document = {
         "key": "a_b",

@@ -2,7 +2,7 @@
 
 import re
 import runpy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from treering import KeyedSessions, Message, Session, SessionHost, message, tool
 from treering.actors.host.names import id_of_key
 from treering.errors import LeafMoved
 
-Transcript = Callable[[Sequence[Message]], list[str]]
+from .conftest import transcript
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "keyed_sessions.py"
 KEY = "telegram:123456"
 CALL = message("assistant", tool_use("call_1", "files_read", {"path": "config.json"}))
@@ -27,7 +28,7 @@ def example() -> dict[str, Any]:
 
 @pytest.mark.feature("P-30")
 async def test_the_example_holds_a_simple_conversation(
-    sessions: KeyedSessions, root: Path, transcript: Transcript, example: dict[str, Any]
+    sessions: KeyedSessions, root: Path, example: dict[str, Any]
 ) -> None:
     await example["talk"](sessions, KEY)
     expected = ["user: What's the weather?", "assistant: It's sunny today."]
@@ -57,7 +58,7 @@ async def test_up_to_twenty_messages_nothing_is_summarized(sessions: KeyedSessio
 @pytest.mark.feature("P-3", "P-32")
 @pytest.mark.parametrize(("after", "kept"), [(2, 4), (3, 5), (4, 4)])
 async def test_beyond_twenty_messages_the_last_four_are_kept_and_a_result_keeps_its_call(
-    root: Path, transcript: Transcript, example: dict[str, Any], after: int, kept: int
+    root: Path, example: dict[str, Any], after: int, kept: int
 ) -> None:
     """The call and its result come before the last messages, so that the cut may fall between them."""
     last = [message("assistant", f"after {number}") for number in range(after)]
@@ -81,7 +82,7 @@ async def test_beyond_twenty_messages_the_last_four_are_kept_and_a_result_keeps_
 
 @pytest.mark.feature("P-3")
 async def test_a_message_added_during_summarizing_is_not_lost(
-    sessions: KeyedSessions, transcript: Transcript, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    sessions: KeyedSessions, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sessions.set_history(KEY, [message("user", str(number)) for number in range(21)])
 
@@ -97,7 +98,7 @@ async def test_a_message_added_during_summarizing_is_not_lost(
 
 
 @pytest.mark.feature("P-51", "P-53")
-async def test_background_saves_keep_the_order(sessions: KeyedSessions, transcript: Transcript, root: Path) -> None:
+async def test_background_saves_keep_the_order(sessions: KeyedSessions, root: Path) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(20):
             await sessions.add_message(KEY, "user", str(number))

@@ -2,18 +2,18 @@
 
 import errno
 import threading
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
-from treering import AppendFailed, KeyedSessions, Message, SessionHost, SyncHost
+from treering import AppendFailed, KeyedSessions, SessionHost, SyncHost
 from treering.events.disk import OsDisk
 from treering.sync import SyncKeyedSessions
 from treering.testing.disks import FaultyDisk, WrappedDisk
 
-Transcript = Callable[[Sequence[Message]], list[str]]
+from .conftest import transcript
+
 KEY = "telegram:123456"
 
 
@@ -33,7 +33,7 @@ async def test_messages_are_stored_before_an_empty_save(sessions: KeyedSessions,
 
 @pytest.mark.feature("P-45", "P-50")
 async def test_a_full_disk_raises_an_error_and_the_message_is_nowhere(
-    sessions: KeyedSessions, disk: FaultyDisk, root: Path, transcript: Transcript
+    sessions: KeyedSessions, disk: FaultyDisk, root: Path
 ) -> None:
     path = root / "telegram_123456.jsonl"
     await sessions.add_message(KEY, "user", "one")
@@ -99,7 +99,7 @@ class CountedSaves(KeyedSessions):
 
 
 @pytest.mark.feature("P-54")
-async def test_all_is_saved_at_intervals_until_the_task_is_cancelled(host: SessionHost, transcript: Transcript) -> None:
+async def test_all_is_saved_at_intervals_until_the_task_is_cancelled(host: SessionHost) -> None:
     sessions = CountedSaves(host, 3)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(sessions.save_every, 0)

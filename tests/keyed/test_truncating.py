@@ -23,8 +23,8 @@ from treering.events.stores.memory import MemoryStore
 from treering.projections.context_changes import apply_change
 
 from ..sampling import examples
+from .conftest import transcript
 
-Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"
 
 
@@ -42,7 +42,7 @@ EXCHANGE = [message("user", "Read it."), call("c1"), result("c1"), message("assi
 @pytest.mark.feature("P-20", "P-21")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_the_context_shows_the_last_messages_and_the_file_keeps_all(
-    root: Path, dialect: Literal["native", "pi", "omp"], transcript: Transcript
+    root: Path, dialect: Literal["native", "pi", "omp"]
 ) -> None:
     texts = [f"user: {number}" for number in range(10)]
     async with SessionHost(root, dialect=dialect) as host:
@@ -100,7 +100,7 @@ async def test_a_history_within_the_limit_is_not_truncated(
         await sessions.truncate_history(KEY, -1)
 
 
-async def test_system_messages_are_not_truncated(sessions: KeyedSessions, transcript: Transcript) -> None:
+async def test_system_messages_are_not_truncated(sessions: KeyedSessions) -> None:
     session = await sessions.get_or_create(KEY)
     await session.append_message("system", "Be a tree.")
     for number in range(4):
@@ -131,7 +131,7 @@ async def test_truncating_to_nothing_also_removes_the_summary_of_a_compaction(se
 
 @pytest.mark.parametrize("keep", [0, 1, 2])
 async def test_a_call_without_a_result_prevents_truncating_and_the_history_can_be_replaced(
-    sessions: KeyedSessions, keep: int, transcript: Transcript
+    sessions: KeyedSessions, keep: int
 ) -> None:
     await sessions.add_message(KEY, "user", "old")
     await sessions.add_message(KEY, "user", "Read it.")
@@ -144,9 +144,7 @@ async def test_a_call_without_a_result_prevents_truncating_and_the_history_can_b
     assert await sessions.history(KEY) == []
 
 
-async def test_a_summary_is_set_with_the_truncation_unless_the_leaf_or_the_head_moved(
-    sessions: KeyedSessions, transcript: Transcript
-) -> None:
+async def test_a_summary_is_set_with_the_truncation_unless_the_leaf_or_the_head_moved(sessions: KeyedSessions) -> None:
     for number in range(6):
         await sessions.add_message(KEY, "user", str(number))
     session = await sessions.get_or_create(KEY)
@@ -229,9 +227,7 @@ async def test_a_subscriber_to_the_context_gets_what_a_reader_gets(sessions: Key
         assert held.messages == ()
 
 
-async def test_a_truncated_history_can_be_compacted_and_a_compacted_one_truncated(
-    sessions: KeyedSessions, transcript: Transcript
-) -> None:
+async def test_a_truncated_history_can_be_compacted_and_a_compacted_one_truncated(sessions: KeyedSessions) -> None:
     async def shorter(request: SummaryRequest) -> str:
         return "in short"
 
@@ -328,7 +324,7 @@ async def test_a_truncation_computed_for_another_leaf_is_not_appended(expected: 
 
 
 @pytest.mark.parametrize("expected", [False, True])
-async def test_a_message_added_during_truncating_is_kept(transcript: Transcript, expected: bool) -> None:
+async def test_a_message_added_during_truncating_is_kept(expected: bool) -> None:
     store = RunsDuringRead()
     async with SessionHost(store=store, limits=UNCACHED) as host:
         session = await host.create()

@@ -1,7 +1,7 @@
 """Fixtures for the tests of sessions: a root, a host whose clock ticks at each call, and functions that read files."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,73 +29,50 @@ async def session(host: SessionHost) -> Session:
     return await host.create("main")
 
 
-@pytest.fixture
-def file_bytes() -> Callable[[Session], bytes]:
+def file_bytes(session: Session) -> bytes:
     """Read the bytes of a session's file."""
-
-    def read(session: Session) -> bytes:
-        assert session.file_path is not None
-        return Path(session.file_path).read_bytes()
-
-    return read
+    assert session.file_path is not None
+    return Path(session.file_path).read_bytes()
 
 
-@pytest.fixture
-def file_lines(file_bytes: Callable[[Session], bytes]) -> Callable[[Session], list[dict[str, Any]]]:
+def file_lines(session: Session) -> list[dict[str, Any]]:
     """Read the lines of a session's file after the header, as plain JSON."""
-
-    def read(session: Session) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in file_bytes(session).splitlines()[1:]]
-
-    return read
+    return [json.loads(line) for line in file_bytes(session).splitlines()[1:]]
 
 
-@pytest.fixture
-def header() -> Callable[[Session], dict[str, Any]]:
+def header(session: Session) -> dict[str, Any]:
     """Read the first line of a session's file, as plain JSON."""
-
-    def read(session: Session) -> dict[str, Any]:
-        assert session.file_path is not None
-        found: dict[str, Any] = json.loads(Path(session.file_path).read_bytes().splitlines()[0])
-        return found
-
-    return read
+    found: dict[str, Any] = json.loads(file_bytes(session).splitlines()[0])
+    return found
 
 
-@pytest.fixture
-def state_of() -> Callable[[Session], Awaitable[dict[str, Any]]]:
+async def state_of(session: Session) -> dict[str, Any]:
     """Return everything that a session knows."""
+    entries = await session.entries()
+    ids = [entry.id for entry in entries if entry.id]
+    return {
+        "header": session.header,
+        "entries": entries,
+        "leaf": session.leaf_id,
+        "path": session.path(),
+        "tree": session.tree(),
+        "labels": session.labels(),
+        "label": {entry_id: session.label(entry_id) for entry_id in ids},
+        "name": session.name,
+        "message_count": session.message_count,
+        "cursor": session.cursor,
+        "children": {entry_id: session.children(entry_id) for entry_id in ids},
+        "roots": session.children(None),
+        "context": {entry_id: await _context(session, entry_id) for entry_id in ids},
+        "now": await session.context(),
+    }
 
-    async def contexts(session: Session, ids: list[str]) -> dict[str, object]:
-        found: dict[str, object] = {}
-        for entry_id in ids:
-            try:
-                found[entry_id] = await session.context(entry_id)
-            except CorruptTree as error:
-                found[entry_id] = str(error)
-        return found
 
-    async def read(session: Session) -> dict[str, Any]:
-        entries = await session.entries()
-        ids = [entry.id for entry in entries if entry.id]
-        return {
-            "header": session.header,
-            "entries": entries,
-            "leaf": session.leaf_id,
-            "path": session.path(),
-            "tree": session.tree(),
-            "labels": session.labels(),
-            "label": {entry_id: session.label(entry_id) for entry_id in ids},
-            "name": session.name,
-            "message_count": session.message_count,
-            "cursor": session.cursor,
-            "children": {entry_id: session.children(entry_id) for entry_id in ids},
-            "roots": session.children(None),
-            "context": await contexts(session, ids),
-            "now": await session.context(),
-        }
-
-    return read
+async def _context(session: Session, entry_id: str) -> object:
+    try:
+        return await session.context(entry_id)
+    except CorruptTree as error:
+        return str(error)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 import anyio
@@ -24,18 +24,14 @@ from treering.events.disk import OsDisk
 from treering.events.entries.contextual import Compaction
 from treering.testing.disks import FaultyDisk
 
+from .conftest import file_bytes, file_lines, state_of
+
 APPENDS = 1000
 CONCURRENT = 32
 
-FileBytes = Callable[[Session], bytes]
-FileLines = Callable[[Session], list[dict[str, Any]]]
-StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
-
 
 @pytest.mark.feature("G-76", "G-86", "G-105", "G-107")
-async def test_a_payload_of_any_kind_goes_below_the_leaf_and_becomes_the_leaf(
-    session: Session, file_lines: FileLines
-) -> None:
+async def test_a_payload_of_any_kind_goes_below_the_leaf_and_becomes_the_leaf(session: Session) -> None:
     chance = random.Random(1)
     ids = [await session.append_message("user", "first")]
     payloads: list[Payload] = [
@@ -66,9 +62,7 @@ async def test_a_payload_of_any_kind_goes_below_the_leaf_and_becomes_the_leaf(
 
 
 @pytest.mark.feature("G-13")
-async def test_the_first_entry_has_no_parent_and_a_second_root_is_possible(
-    host: SessionHost, session: Session, file_lines: FileLines
-) -> None:
+async def test_the_first_entry_has_no_parent_and_a_second_root_is_possible(host: SessionHost, session: Session) -> None:
     first = await session.append_message("user", "one tree")
     await session.reset_leaf()
     second = await session.append_message("user", "another")
@@ -84,7 +78,7 @@ async def test_the_first_entry_has_no_parent_and_a_second_root_is_possible(
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.feature("G-12")
 async def test_ids_are_unique_and_both_forms_are_read_and_kept(
-    host: SessionHost, file_of: Callable[..., Path], file_bytes: FileBytes, dialect: str
+    host: SessionHost, file_of: Callable[..., Path], dialect: str
 ) -> None:
     ids = ["0b3c2f6e-6a55-4a2e-9d2c-3d3c6c9f0b61", "1a2b3c4d", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "deadbeef"]
     parent = "parent_id" if dialect == "native" else "parentId"
@@ -208,7 +202,7 @@ def check_chain(path: Path, ids: list[str]) -> None:
     ],
 )
 async def test_an_entry_with_a_missing_or_mistyped_field_is_refused_before_a_byte_is_written(
-    session: Session, file_bytes: FileBytes, state_of: StateOf, payload: Payload
+    session: Session, payload: Payload
 ) -> None:
     await session.append_message("user", "Hello")
     bytes_before, known_before = file_bytes(session), await state_of(session)
@@ -222,9 +216,7 @@ async def test_an_entry_with_a_missing_or_mistyped_field_is_refused_before_a_byt
 
 @pytest.mark.feature("G-106")
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_a_failed_write_changes_neither_index_nor_leaf(
-    root: Path, file_bytes: FileBytes, state_of: StateOf, writes: Literal["inline", "thread"]
-) -> None:
+async def test_a_failed_write_changes_neither_index_nor_leaf(root: Path, writes: Literal["inline", "thread"]) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk, writes=writes) as host:
         session = await host.create("main")
@@ -270,7 +262,7 @@ async def test_a_failed_write_changes_neither_index_nor_leaf(
 
 @pytest.mark.feature("G-24", "G-25", "G-87")
 @pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_append_message_has_the_role_and_a_new_id(session: Session, file_lines: FileLines, role: str) -> None:
+async def test_append_message_has_the_role_and_a_new_id(session: Session, role: str) -> None:
     before = await session.append_message("user", "first")
     entry_id = await session.append_message(role, [text("one"), "two"])
     assert entry_id not in {before, None}
@@ -284,7 +276,7 @@ async def test_append_message_has_the_role_and_a_new_id(session: Session, file_l
 
 @pytest.mark.feature("G-27")
 async def test_a_command_that_a_person_ran_is_stored_and_in_the_context_as_text(
-    host: SessionHost, session: Session, file_lines: FileLines
+    host: SessionHost, session: Session
 ) -> None:
     run = BashExecution("make test", "2 failed", 1)
     await session.append(Message("bashExecution", bash=run))
@@ -302,9 +294,7 @@ async def test_a_command_that_a_person_ran_is_stored_and_in_the_context_as_text(
 
 
 @pytest.mark.feature("G-28")
-async def test_an_extension_can_append_a_message_with_the_role_custom(
-    host: SessionHost, session: Session, file_lines: FileLines
-) -> None:
+async def test_an_extension_can_append_a_message_with_the_role_custom(host: SessionHost, session: Session) -> None:
     injected = Message("custom", (text("the time is noon"),), custom_type="clock", display=False)
     entry_id = await session.append(injected)
     assert file_lines(session)[0]["message"] == {

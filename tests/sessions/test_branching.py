@@ -3,9 +3,7 @@
 import errno
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +12,7 @@ from treering.entries import BranchSummary, BranchSummaryEntry
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
-FileBytes = Callable[[Session], bytes]
-FileLines = Callable[[Session], list[dict[str, Any]]]
+from .conftest import file_bytes, file_lines
 
 
 async def texts(session: Session) -> list[str]:
@@ -23,9 +20,7 @@ async def texts(session: Session) -> list[str]:
 
 
 @pytest.mark.feature("G-2")
-async def test_a_hundred_branches_from_one_entry_add_a_hundred_lines(
-    session: Session, file_bytes: FileBytes, file_lines: FileLines
-) -> None:
+async def test_a_hundred_branches_from_one_entry_add_a_hundred_lines(session: Session) -> None:
     await session.append_message("user", "a long way here " * 500)
     base = await session.append_message("assistant", "where to " * 500)
     before = file_lines(session)
@@ -43,9 +38,7 @@ async def test_a_hundred_branches_from_one_entry_add_a_hundred_lines(
 
 
 @pytest.mark.feature("G-94", "G-76", "N-166")
-async def test_branch_moves_the_leaf_and_does_not_write(
-    host: SessionHost, session: Session, file_bytes: FileBytes, file_lines: FileLines
-) -> None:
+async def test_branch_moves_the_leaf_and_does_not_write(host: SessionHost, session: Session) -> None:
     ids = [await session.append_message("user", str(number)) for number in range(5)]
     assert session.leaf_id == ids[-1]
     before = file_bytes(session)
@@ -81,7 +74,7 @@ async def test_a_context_ends_at_the_leaf_that_branch_selected(session: Session)
 
 @pytest.mark.feature("G-4", "G-22", "G-29", "G-52", "G-95", "G-108")
 async def test_an_abandoned_branch_stays_in_the_file_and_its_summary_is_in_the_new_context(
-    host: SessionHost, session: Session, file_bytes: FileBytes, file_lines: FileLines
+    host: SessionHost, session: Session
 ) -> None:
     start = await session.append_message("user", "how do we start?")
     await session.append_message("assistant", "with a dead end")
@@ -135,7 +128,7 @@ async def test_a_branch_summary_names_the_abandoned_leaf(session: Session) -> No
     assert session.children(None) == [first, root]
 
 
-async def test_options_that_contradict_a_branch_summary_are_refused(session: Session, file_bytes: FileBytes) -> None:
+async def test_options_that_contradict_a_branch_summary_are_refused(session: Session) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("user", "two")
     before = file_bytes(session)

@@ -12,7 +12,7 @@ from treering.actors.decide import command_entry_id
 from treering.entries import Compaction, CompactionEntry, ToolResultPart, ToolUsePart
 from treering.errors import UnsafeCut
 
-FileBytes = Callable[[Session], bytes]
+from .conftest import file_bytes
 
 
 async def texts(session: Session) -> list[str]:
@@ -48,7 +48,7 @@ async def test_a_context_is_the_summary_and_what_is_kept_in_path_order(host: Ses
 
 
 @pytest.mark.feature("G-49")
-async def test_the_first_kept_entry_must_be_on_the_path(session: Session, file_bytes: FileBytes) -> None:
+async def test_the_first_kept_entry_must_be_on_the_path(session: Session) -> None:
     root = await session.append_message("user", "root")
     left = await session.append_message("user", "left")
     below_left = await session.append_message("user", "below left")
@@ -89,7 +89,7 @@ async def test_the_saving_of_each_compaction_follows_from_its_entry_and_the_cont
 @pytest.mark.feature("G-90", "G-114", "U-9")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_cuts_from_find_safe_cut_are_accepted_and_unsafe_ones_refused(
-    root: Path, file_bytes: FileBytes, dialect: Literal["native", "pi", "omp"]
+    root: Path, dialect: Literal["native", "pi", "omp"]
 ) -> None:
     rng = random.Random(7)
     refused = 0
@@ -131,7 +131,7 @@ async def test_find_safe_cut_keeps_nothing_that_was_compacted_away(session: Sess
     assert await session.find_safe_cut(0) is None
 
 
-async def test_a_compaction_takes_calls_of_the_same_batch_into_account(session: Session, file_bytes: FileBytes) -> None:
+async def test_a_compaction_takes_calls_of_the_same_batch_into_account(session: Session) -> None:
     first = await session.append_message("user", "go on")
     before = file_bytes(session)
     call, result = message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "found"))

@@ -1,7 +1,6 @@
 """Copies of whole sessions and of single paths, in files of their own that name their parent."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,8 +9,7 @@ import pytest
 from treering import Context, EntryNotFound, MessageEntry, Session, SessionHost, message, tool_use
 from treering.entries import LabelEntry, OpaqueEntry
 
-FileBytes = Callable[[Session], bytes]
-HeaderOf = Callable[[Session], dict[str, Any]]
+from .conftest import file_bytes, header
 
 
 def view_of(context: Context) -> tuple[object, ...]:
@@ -34,9 +32,7 @@ async def append_everything(session: Session) -> list[str]:
 
 @pytest.mark.feature("G-85")
 @pytest.mark.parametrize("source_as", ["path", "id", "session"])
-async def test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context(
-    root: Path, file_bytes: FileBytes, header: HeaderOf, source_as: str
-) -> None:
+async def test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context(root: Path, source_as: str) -> None:
     async with SessionHost(root) as host:
         source = await host.create("source")
         await append_everything(source)
@@ -63,9 +59,7 @@ async def test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context(
 
 
 @pytest.mark.feature("G-96", "N-166")
-async def test_a_branched_session_has_exactly_the_path_to_its_leaf(
-    host: SessionHost, session: Session, file_bytes: FileBytes, header: HeaderOf
-) -> None:
+async def test_a_branched_session_has_exactly_the_path_to_its_leaf(host: SessionHost, session: Session) -> None:
     await append_everything(session)
     before = file_bytes(session)
     known = {line: entry.id for entry, line in zip(await session.entries(), before.splitlines()[1:], strict=True)}
@@ -156,7 +150,7 @@ async def test_a_copy_has_the_leaf_of_its_source(root: Path, moved: bool) -> Non
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("torn_count", [1, 2])
 async def test_entries_of_an_incomplete_batch_stay_opaque_in_copies_and_keep_paths_connected(
-    root: Path, file_bytes: FileBytes, dialect: Literal["native", "pi"], torn_count: int
+    root: Path, dialect: Literal["native", "pi"], torn_count: int
 ) -> None:
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create("source")

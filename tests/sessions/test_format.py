@@ -7,13 +7,14 @@ from typing import Any, Literal, TypeAlias
 
 import pytest
 
-from treering import Session, SessionHost, UnsupportedVersion, message, plain_text, text, tool_result, tool_use
+from treering import SessionHost, UnsupportedVersion, message, plain_text, text, tool_result, tool_use
 from treering.entries import Content, MessageEntry, OpaqueEntry, TextPart
+
+from .conftest import file_bytes, header
 
 AT = "2026-01-01T10:00:00.000Z"
 HEADER = {"type": "session", "id": "given", "version": 1, "timestamp": AT}
 
-FileBytes = Callable[[Session], bytes]
 FileOf = Callable[..., Path]
 
 
@@ -30,11 +31,7 @@ def user(entry_id: str, parent_id: str | None, body: object) -> dict[str, Any]:
 @pytest.mark.feature("G-33")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_the_version_is_an_integer_and_a_newer_one_is_refused_without_a_write(
-    host: SessionHost,
-    file_of: FileOf,
-    files: Callable[[], list[str]],
-    header: Callable[[Session], dict[str, Any]],
-    dialect: str,
+    host: SessionHost, file_of: FileOf, files: Callable[[], list[str]], dialect: str
 ) -> None:
     ours = await host.create("ours")
     await ours.append_message("user", "Hello")
@@ -61,7 +58,7 @@ async def test_the_version_is_an_integer_and_a_newer_one_is_refused_without_a_wr
 
 @pytest.mark.feature("G-40")
 async def test_string_content_reads_as_one_text_part_and_stays_a_string_in_the_file(
-    host: SessionHost, file_of: FileOf, file_bytes: FileBytes
+    host: SessionHost, file_of: FileOf
 ) -> None:
     path = file_of(HEADER, user("a", None, "just a string"), user("b", "a", [{"type": "text", "text": "a list"}]))
     before = path.read_bytes()
@@ -165,7 +162,7 @@ TOOLS = b"""\
     ids=["simple", "with tools"],
 )
 async def test_a_sample_is_read_as_it_stands_and_no_cut_separates_a_result_from_its_call(
-    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, sample: bytes, expected: list[object], read_only: bool
+    host: SessionHost, file_of: FileOf, sample: bytes, expected: list[object], read_only: bool
 ) -> None:
     session = await host.load(file_of(*sample.splitlines()), read_only=read_only)
     assert file_bytes(session) == sample

@@ -1,14 +1,11 @@
 """Labels: bookmarks on entries, the same on every branch, and never in a context."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from treering import MessageEntry, Session, SessionHost, plain_text
 from treering.entries import LabelEntry
 
-FileLines = Callable[[Session], list[dict[str, Any]]]
+from .conftest import file_lines
 
 
 @pytest.mark.feature("G-19", "G-123")
@@ -30,7 +27,7 @@ async def test_a_label_is_read_back_and_is_in_no_context(host: SessionHost, sess
 @pytest.mark.feature("G-93", "G-46")
 @pytest.mark.parametrize("empty", ["", None])
 async def test_the_latest_label_wins_and_an_empty_one_removes_it(
-    host: SessionHost, session: Session, file_lines: FileLines, empty: str | None
+    host: SessionHost, session: Session, empty: str | None
 ) -> None:
     target = await session.append_message("user", "Hello")
     assert session.label(target) is None

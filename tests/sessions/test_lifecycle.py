@@ -1,10 +1,10 @@
 """Creating, loading, continuing and closing sessions."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 import pytest
@@ -15,8 +15,7 @@ from treering.events.dialects.detect import DialectName
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk
 
-StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
-HeaderOf = Callable[[Session], dict[str, Any]]
+from .conftest import header, state_of
 
 NOW = datetime(2026, 1, 1, 10, tzinfo=UTC)
 
@@ -67,7 +66,7 @@ async def test_sessions_are_created_only_under_the_given_directory(dialect: Lite
 
 
 @pytest.mark.feature("G-32")
-async def test_every_file_has_its_own_id(host: SessionHost, header: HeaderOf) -> None:
+async def test_every_file_has_its_own_id(host: SessionHost) -> None:
     ids: set[str] = set()
     for _ in range(10):
         session = await host.create()
@@ -109,7 +108,7 @@ async def test_an_id_is_reserved_before_the_first_write_and_released_with_its_la
 
 
 @pytest.mark.feature("G-35")
-async def test_the_header_has_the_time_of_creation(host: SessionHost, header: HeaderOf) -> None:
+async def test_the_header_has_the_time_of_creation(host: SessionHost) -> None:
     session = await host.create("main")
     created = session.created
     assert session.header.timestamp == created
@@ -123,7 +122,7 @@ async def test_the_header_has_the_time_of_creation(host: SessionHost, header: He
 
 
 @pytest.mark.feature("G-34", "G-81")
-async def test_a_header_names_the_parent_session_if_it_has_one(host: SessionHost, header: HeaderOf) -> None:
+async def test_a_header_names_the_parent_session_if_it_has_one(host: SessionHost) -> None:
     alone = await host.create("alone")
     child = await host.create("child", parent_session="alone")
     for session in (alone, child):
@@ -145,7 +144,6 @@ async def test_a_session_can_be_loaded_by_absolute_and_relative_paths(
     session: Session,
     root: Path,
     files: Callable[[], list[str]],
-    state_of: StateOf,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,7 +5,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,8 +19,7 @@ from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
 from ..sampling import some_of
-
-StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
+from .conftest import state_of
 
 
 async def act(session: Session, rng: random.Random, ids: list[str]) -> None:
@@ -61,7 +60,7 @@ async def act(session: Session, rng: random.Random, ids: list[str]) -> None:
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_replayed_log_equals_the_live_session(
-    root: Path, state_of: StateOf, clock: Callable[[], Any], dialect: Literal["native", "pi"], seed: int
+    root: Path, clock: Callable[[], Any], dialect: Literal["native", "pi"], seed: int
 ) -> None:
     rng = random.Random(seed)
     ids: list[str] = []

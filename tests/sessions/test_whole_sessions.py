@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import Message, Session, SessionHost, SessionNotFound, Usage, message, plain_text
+from treering import Message, SessionHost, SessionNotFound, Usage, message, plain_text
 from treering.errors import SessionExists
 from treering.events.dialects.base import Dialect
 from treering.events.stores.base import BlobKind, Cursor, Lease
 from treering.events.stores.memory import MemoryStore
+
+from .conftest import header
 
 Files = Callable[[], list[str]]
 TURN = [message("user", "Hello"), message("assistant", "Hi there!")]
@@ -153,7 +154,7 @@ async def test_the_listing_is_newest_first_and_paged_by_limit_and_offset(host: S
 
 
 @pytest.mark.feature("D-69")
-async def test_a_sub_agents_session_names_its_parents(root: Path, header: Callable[[Session], dict[str, Any]]) -> None:
+async def test_a_sub_agents_session_names_its_parents(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.open("main")
         call = await session.append_message("assistant", "I have it looked up.")
