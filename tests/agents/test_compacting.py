@@ -149,9 +149,7 @@ async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, fail
 
 @pytest.mark.parametrize("error", [ConnectionError("reset"), TimeoutError(), ValueError("a bug")])
 @pytest.mark.parametrize("at_once", [False, True])
-async def test_any_error_of_a_summarizer_is_reported_and_the_turn_continues(
-    session: Session, error: Exception, at_once: bool
-) -> None:
+async def test_any_summarizer_error_is_told_and_all_goes_on(session: Session, error: Exception, at_once: bool) -> None:
     await append_turns(session, 8)
 
     async def fail() -> str:

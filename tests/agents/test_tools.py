@@ -371,9 +371,7 @@ async def test_a_tool_that_awaits_a_cancelled_task_fails_and_the_turn_continues(
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_an_exit_or_interrupt_in_a_tool_is_raised_unchanged(
-    session: Session, error: type[BaseException], streamed: bool
-) -> None:
+async def test_exits_and_interrupts_leave_a_tool(session: Session, error: type[BaseException], streamed: bool) -> None:
     calls = answer([tool_use("1", "work"), tool_use("2", "leave")])
     agent = AgentSession(ScriptedModel([calls]), session=session, tools=[giving("leave", error(2)), Work().tool])
 

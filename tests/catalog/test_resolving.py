@@ -248,9 +248,7 @@ async def test_a_status_of_the_program_is_listed_and_survives_archiving(root: Pa
 
 @pytest.mark.feature("U-16", "N-165")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_rebind_moves_a_session_to_another_project_by_an_appended_entry(
-    root: Path, tmp_path: Path, clock: Clock, dialect: str
-) -> None:
+async def test_rebind_moves_to_a_project_by_an_entry(root: Path, tmp_path: Path, clock: Clock, dialect: str) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     async with SessionHost(root, clock=clock, dialect=dialect) as host:  # type: ignore[arg-type]  # one of the three names

@@ -57,9 +57,7 @@ def test_continuing_without_a_session_starts_a_new_one(cli: Cli) -> None:
 @pytest.mark.feature("N-109")
 @pytest.mark.parametrize("flag", ["-r", "--resume"])
 @pytest.mark.parametrize("given", ["abc-1", "abc", "Trees"])
-def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
-    cli: Cli, tmp_path: Path, flag: str, given: str
-) -> None:
+def test_a_session_is_resumed_by_id_beginning_or_name(cli: Cli, tmp_path: Path, flag: str, given: str) -> None:
     cli.create("Hello", cwd=tmp_path / "other", session_id="abc-1")  # of another project
     cli.create("Bye", session_id="abd-2")
     with SyncHost(cli.root) as host:

@@ -24,9 +24,7 @@ def three_sessions(cli: Cli, tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.feature("N-109")
 @pytest.mark.parametrize("text", ["cors-1", "cor", "CORS issues"])
-def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
-    cli: Cli, three_sessions: dict[str, str], text: str
-) -> None:
+def test_a_session_is_resumed_by_id_beginning_or_name(cli: Cli, three_sessions: dict[str, str], text: str) -> None:
     result = cli("resume", text, typed="Once more\n")
     assert result.exit_code == 0
     assert "Once more" in result.stdout

@@ -69,9 +69,7 @@ def test_events_go_to_structlog_if_the_program_configured_it() -> None:
     assert (event["event"], event["tool"], event["error"]) == ("tool_failed", "broken", "OSError")
 
 
-def test_a_record_of_the_standard_logger_has_the_event_its_fields_and_its_caller(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_record_of_the_standard_logger_has_event_fields_and_caller(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="treering")
     logger().debug("too_fine", a=1)
     logger().warning("what_100%_happened", session_id="s", count=2)
@@ -81,7 +79,7 @@ def test_a_record_of_the_standard_logger_has_the_event_its_fields_and_its_caller
     assert vars(record)["treering"] == {"session_id": "s", "count": 2}
     assert (record.pathname, record.funcName) == (
         __file__,
-        "test_a_record_of_the_standard_logger_has_the_event_its_fields_and_its_caller",
+        "test_a_record_of_the_standard_logger_has_event_fields_and_caller",
     )
 
 

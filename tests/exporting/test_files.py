@@ -44,9 +44,7 @@ async def test_an_exported_path_through_a_torn_batch_keeps_its_entries(
     assert context.warnings == ()
 
 
-async def test_a_native_export_equals_the_file_byte_for_byte(
-    full_session: Session, read_there: Carry, root: Path, tmp_path: Path
-) -> None:
+async def test_native_exports_equal_files(full_session: Session, read_there: Carry, root: Path, tmp_path: Path) -> None:
     path = await full_session.export("native", tmp_path / "copy.jsonl")
     assert path.read_bytes() == (root / "main.jsonl").read_bytes() == await full_session.export("native")
     assert path.stat().st_mode & 0o777 == 0o600
@@ -208,9 +206,7 @@ async def test_an_answer_that_names_no_model_is_exported_with_the_model_in_effec
     assert copy.path()[0] == unknown
 
 
-async def test_an_entry_appended_aside_does_not_become_the_leaf_of_a_pi_export(
-    session: Session, read_there: Carry
-) -> None:
+async def test_an_entry_appended_aside_is_not_the_leaf_of_a_pi_export(session: Session, read_there: Carry) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("assistant", "two")
     await session.append_message("user", "aside", below=first, aside=True)

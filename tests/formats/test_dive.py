@@ -142,9 +142,7 @@ def test_a_torn_last_line_is_left_out(data: Path, tmp_path: Path, read_sessions:
     assert session.codes() == ["left_out"]
 
 
-def test_events_without_a_header_become_a_session_named_after_the_file(
-    data: Path, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_events_without_a_header_take_the_files_name(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     lines = (data / "dive" / "dive.jsonl").read_bytes().splitlines(keepends=True)
     path = tmp_path / "bakery-3.jsonl"
     path.write_bytes(b"".join(lines[1:]))

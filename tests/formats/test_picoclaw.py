@@ -142,9 +142,7 @@ def test_a_written_document_reads_back_equal(data: Path, tmp_path: Path, read_se
     assert (again.header, again.entries) == (session.header, session.entries)
 
 
-def test_a_document_holds_what_the_latest_compaction_keeps(
-    session: ParsedSession, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_document_has_what_is_still_kept(session: ParsedSession, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = tmp_path / "again.json"
     path.write_bytes(picoclaw_document(session.header, session.entries))
     (again,) = read_sessions(path)

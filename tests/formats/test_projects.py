@@ -45,9 +45,7 @@ def test_letter_case_matters_on_a_case_sensitive_file_system(tmp_path: Path) -> 
 
 
 @pytest.mark.feature("N-21")
-def test_letter_case_does_not_matter_on_a_case_insensitive_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_case_does_not_matter_on_a_caseless_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Work" / "Bakery").mkdir(parents=True)
     same = os.path.samefile
 

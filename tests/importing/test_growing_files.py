@@ -116,9 +116,7 @@ async def test_importing_each_state_gives_what_importing_the_last_state_gives(na
 
 
 @pytest.mark.parametrize("name", GROWING)
-async def test_an_import_does_not_move_the_leaf_of_a_session_that_was_continued_in_the_host(
-    name: str, tmp_path: Path
-) -> None:
+async def test_an_import_leaves_the_leaf_of_a_session_that_was_continued_in_the_host(name: str, tmp_path: Path) -> None:
     first, *_, last = GROWING[name]
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(first(tmp_path))

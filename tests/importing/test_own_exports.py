@@ -198,9 +198,7 @@ async def test_messages_added_on_both_sides_become_two_branches(format: Format, 
 
 @pytest.mark.parametrize("format", ["picoclaw", "dive"])
 @pytest.mark.parametrize("key", [False, True])
-async def test_another_conversation_with_the_same_name_becomes_a_session_of_its_own(
-    format: Format, key: bool, tmp_path: Path
-) -> None:
+async def test_another_conversation_of_that_name_is_another_session(format: Format, key: bool, tmp_path: Path) -> None:
     out = tmp_path / "out"
     async with SessionHost(tmp_path / "elsewhere") as elsewhere, SessionHost(tmp_path / "sessions") as host:
         other = await elsewhere.get_or_create(KEY) if key else await elsewhere.create("plan")
@@ -220,9 +218,7 @@ async def test_another_conversation_with_the_same_name_becomes_a_session_of_its_
 
 
 @pytest.mark.parametrize("format", ["picoclaw", "dive"])
-async def test_messages_that_a_pi_session_cannot_take_become_a_session_of_their_own(
-    format: Format, tmp_path: Path
-) -> None:
+async def test_messages_that_a_pi_session_cannot_take_become_another_session(format: Format, tmp_path: Path) -> None:
     out = tmp_path / "out"
     async with SessionHost(tmp_path / "sessions", dialect="pi") as host:
         session = await host.create()

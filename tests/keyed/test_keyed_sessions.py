@@ -405,9 +405,7 @@ async def test_an_archived_conversation_can_be_read_and_the_next_message_unarchi
     assert await sessions.keys() == [KEY]
 
 
-async def test_a_conversation_imported_from_another_program_continues_under_its_key(
-    host: SessionHost, tmp_path: Path
-) -> None:
+async def test_a_conversation_of_another_program_continues_under_its_key(host: SessionHost, tmp_path: Path) -> None:
     document = {
         "key": "a_b",
         "messages": [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hi."}],

@@ -27,9 +27,7 @@ def example() -> dict[str, Any]:
 
 
 @pytest.mark.feature("P-30")
-async def test_the_example_holds_a_simple_conversation(
-    sessions: KeyedSessions, root: Path, example: dict[str, Any]
-) -> None:
+async def test_the_example_has_a_conversation(sessions: KeyedSessions, root: Path, example: dict[str, Any]) -> None:
     await example["talk"](sessions, KEY)
     expected = ["user: What's the weather?", "assistant: It's sunny today."]
     assert transcript(await sessions.history(KEY)) == expected

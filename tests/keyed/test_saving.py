@@ -32,9 +32,7 @@ async def test_messages_are_stored_before_an_empty_save(sessions: KeyedSessions,
 
 
 @pytest.mark.feature("P-45", "P-50")
-async def test_a_full_disk_raises_an_error_and_the_message_is_nowhere(
-    sessions: KeyedSessions, disk: FaultyDisk, root: Path
-) -> None:
+async def test_a_full_disk_raises_and_leaves_no_message(sessions: KeyedSessions, disk: FaultyDisk, root: Path) -> None:
     path = root / "telegram_123456.jsonl"
     await sessions.add_message(KEY, "user", "one")
     before = path.read_bytes()

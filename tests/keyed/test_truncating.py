@@ -41,9 +41,7 @@ EXCHANGE = [message("user", "Read it."), call("c1"), result("c1"), message("assi
 
 @pytest.mark.feature("P-20", "P-21")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_the_context_shows_the_last_messages_and_the_file_keeps_all(
-    root: Path, dialect: Literal["native", "pi", "omp"]
-) -> None:
+async def test_the_context_shows_the_last_and_the_file_all(root: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     texts = [f"user: {number}" for number in range(10)]
     async with SessionHost(root, dialect=dialect) as host:
         sessions = KeyedSessions(host)
@@ -130,9 +128,7 @@ async def test_truncating_to_nothing_also_removes_the_summary_of_a_compaction(se
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2])
-async def test_a_call_without_a_result_prevents_truncating_and_the_history_can_be_replaced(
-    sessions: KeyedSessions, keep: int
-) -> None:
+async def test_an_open_call_prevents_truncating_and_the_history_can_be_set(sessions: KeyedSessions, keep: int) -> None:
     await sessions.add_message(KEY, "user", "old")
     await sessions.add_message(KEY, "user", "Read it.")
     await sessions.add_full_message(KEY, call("c1"))

@@ -270,9 +270,7 @@ async def test_a_subclass_of_a_library_projection_needs_another_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["usage", "event_count", "event-count", "stats", "state"])
-async def test_a_programs_projection_does_not_change_the_librarys_figures(
-    store: Callable[[], Store], words: Words, name: str
-) -> None:
+async def test_a_programs_projection_alters_no_figure(store: Callable[[], Store], words: Words, name: str) -> None:
     words.name = name
     for number in range(2):
         async with SessionHost(store=store()) as host:

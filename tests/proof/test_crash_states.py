@@ -331,9 +331,7 @@ def test_repeated_commands_are_as_durable_as_new(durability: Durability, program
 @pytest.mark.parametrize(
     ("durability", "program"), [("file", ("append", "passivate", "append")), ("group", ("append", "other"))]
 )
-def test_a_kill_followed_by_a_power_cut_loses_nothing_acknowledged(
-    durability: Durability, program: Program, tally: Counter[str]
-) -> None:
+def test_a_kill_with_a_power_cut_loses_nothing(durability: Durability, program: Program, tally: Counter[str]) -> None:
     tally["crash states checked"] += prove_killed(program, durability)
 
 

@@ -93,9 +93,7 @@ LOCAL_ONLY = {
     "test_a_branch_whose_record_may_be_lost_is_in_doubt_and_takes_effect": ("it has the handle passivate the session"),
     "test_a_cancelled_wait_for_the_listing_loses_no_change": "a server writes a session at once, so it is listed",
     "test_a_command_whose_batch_was_torn_is_carried_out_again": "it tears a file",
-    "test_a_conversation_imported_from_another_program_continues_under_its_key": (
-        "its file has another file beside it"
-    ),
+    "test_a_conversation_of_another_program_continues_under_its_key": ("its file has another file beside it"),
     "test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context[asyncio-path]": (
         "it names a session by its file"
     ),
@@ -148,7 +146,7 @@ LOCAL_ONLY = {
     "test_entries_of_a_batch_that_a_path_holds_in_part_stay_entries_under_every_id[asyncio-True-pi]": (
         "it copies a file"
     ),
-    "test_ids_are_unique_and_both_forms_are_read_and_kept": "it writes a file",
+    "test_ids_are_unique_in_both_forms_kept": "it writes a file",
     "test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created": "it lists a folder",
     "test_loading_a_directory_raises_not_a_session": "it names a folder",
     "test_no_piece_of_a_text_is_lost_however_slow_or_late_a_subscriber_is": "emitting sends a request",

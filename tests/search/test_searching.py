@@ -101,9 +101,7 @@ async def test_entries_are_found_with_snippet_id_and_filter(new_host: Callable[.
 
 @pytest.mark.feature("U-17")
 @BOTH
-async def test_later_appends_deletions_and_replacements_are_found(
-    new_host: Callable[..., SessionHost], root: Path, index: bool
-) -> None:
+async def test_later_changes_are_found(new_host: Callable[..., SessionHost], root: Path, index: bool) -> None:
     async with new_host() as host:
         session, _ = await create_session(host)
         gone = await host.create("gone")
@@ -180,9 +178,7 @@ async def test_the_index_is_optional_private_and_rebuilt_anew(new_host: Callable
     assert (root / "search.db.other-2").read_bytes() == damages["text"]
 
 
-async def test_an_index_of_an_older_version_is_rebuilt_and_a_newer_one_unchanged(
-    new_host: Callable[..., SessionHost], root: Path
-) -> None:
+async def test_an_older_index_is_rebuilt_and_a_newer_one_kept(new_host: Callable[..., SessionHost], root: Path) -> None:
     async with new_host() as host:
         await create_session(host)
         expected = await hits(host, "needle", index=True)

@@ -77,9 +77,7 @@ async def test_the_first_entry_has_no_parent_and_a_second_root_is_possible(host:
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.feature("G-12")
-async def test_ids_are_unique_and_both_forms_are_read_and_kept(
-    host: SessionHost, file_of: Callable[..., Path], dialect: str
-) -> None:
+async def test_ids_are_unique_in_both_forms_kept(host: SessionHost, file_of: Callable[..., Path], dialect: str) -> None:
     ids = ["0b3c2f6e-6a55-4a2e-9d2c-3d3c6c9f0b61", "1a2b3c4d", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "deadbeef"]
     parent = "parent_id" if dialect == "native" else "parentId"
     header = {"type": "session", "version": 1 if dialect == "native" else 3, "id": "s", "cwd": "/w"}
@@ -275,9 +273,7 @@ async def test_append_message_has_the_role_and_a_new_id(session: Session, role: 
 
 
 @pytest.mark.feature("G-27")
-async def test_a_command_that_a_person_ran_is_stored_and_in_the_context_as_text(
-    host: SessionHost, session: Session
-) -> None:
+async def test_a_command_that_a_person_ran_is_stored_and_shown_as_text(host: SessionHost, session: Session) -> None:
     run = BashExecution("make test", "2 failed", 1)
     await session.append(Message("bashExecution", bash=run))
     stored = file_lines(session)[0]["message"]

@@ -287,9 +287,7 @@ async def test_a_copy_in_doubt_whose_leaf_cannot_be_saved_says_both(tmp_path: Pa
 
 @pytest.mark.parametrize("failing", ["sync_directory", "open"])
 @copies
-async def test_a_copy_that_failed_or_is_in_doubt_can_be_repeated(
-    tmp_path: Path, source: Session, copied: Copy, failing: str
-) -> None:
+async def test_a_copy_that_failed_can_be_repeated(tmp_path: Path, source: Session, copied: Copy, failing: str) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host:
         disk.fail(failing, errno.EIO, path="*.leaf.tmp-*" if failing == "open" else str(tmp_path), times=None)

@@ -314,9 +314,7 @@ def in_locks(fd: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", [Locks, FileLocks, narrow, private])
-def test_closing_again_closes_nothing_and_what_was_held_can_be_taken_again(
-    tmp_path: Path, kind: Callable[[Disk, str], Locks]
-) -> None:
+def test_closing_again_closes_nothing_and_frees_all_held(tmp_path: Path, kind: Callable[[Disk, str], Locks]) -> None:
     """The lock file of the first lock was deleted, so it is open without being looked up any more."""
     needed = 4 * SHARDS + 100  # one for each lock
     if kind is FileLocks and resource.getrlimit(resource.RLIMIT_NOFILE)[0] < needed:
