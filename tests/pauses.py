@@ -23,11 +23,7 @@ ON_ASYNCIO = [
 
 
 class CountingPauses(Generic[T]):
-    """Awaits a coroutine and calls `interrupt` when it is suspended for the n-th time, for each n of `at`.
-
-    Attributes:
-        count: How many times the coroutine was suspended.
-    """
+    """Awaits a coroutine and calls `interrupt` at the n-th suspension, for each n of `at`; counts them."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], at: Container[int], interrupt: Callable[[], object]) -> None:
         self._coroutine = coroutine

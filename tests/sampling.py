@@ -28,12 +28,7 @@ def some_of(cases: Iterable[object], every: int, start: int = 0) -> list[pytest.
 
 
 def each_with_one(outer: Sequence[object], inner: Sequence[object]) -> list[pytest.ParameterSet]:
-    """Pair each value with one of the others, in turn, and mark the remaining pairs as `soak`.
-
-    Args:
-        outer: Each of these is in one case of `make test`.
-        inner: What they are paired with.
-    """
+    """Pair each value with one of the inner ones, in turn, and mark the remaining pairs as `soak`."""
     return [
         pytest.param(one, other, marks=() if (at - place) % len(inner) == 0 else pytest.mark.soak)
         for (at, one), (place, other) in product(enumerate(outer), enumerate(inner))

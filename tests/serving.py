@@ -34,17 +34,7 @@ async def running(
     serving: Mapping[str, Any] | None = None,
     **options: Any,  # noqa: ANN401  # those of `Application`
 ) -> AsyncIterator[tuple[Application, int]]:
-    """Serve a host as long as the block runs.
-
-    Args:
-        host: The host, which is open.
-        port: Where to listen; 0 for any free port.
-        serving: Options of `serve`.
-        options: Options of `Application`.
-
-    Yields:
-        What answers, and its port.
-    """
+    """Serve an open host as long as the block runs, at any free port if it is 0; yield what answers, and its port."""
     listening = listen("127.0.0.1", port, None)
     application = app(host, **options)
     started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()

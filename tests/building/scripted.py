@@ -6,12 +6,7 @@ from treering.projections.tokens import count_messages
 
 
 class ScriptedSummarizer:
-    """Gives one answer, and records its requests.
-
-    Args:
-        answer: What it returns, or the error that it raises.
-        window: How many tokens its requests can have.
-    """
+    """Gives one answer, or raises it, and records its requests, which can have `window` tokens."""
 
     def __init__(self, answer: Summary | Exception = "They talked.", window: int = 10**9) -> None:
         self.answer = answer

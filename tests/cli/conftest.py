@@ -52,13 +52,7 @@ class Spawned(subprocess.Popen[bytes]):
 
 
 class Cli:
-    """The command in this process, without colors, where a root and the folder of a project are the user's.
-
-    Attributes:
-        root: The root that commands use by default; it does not exist yet.
-        project: The current directory.
-        folder: Where `write` puts session files; nothing else is there.
-    """
+    """The command, without colors: `root` is its default, `project` the current directory; `write` fills `folder`."""
 
     def __init__(self, home: Path) -> None:
         self.root, self.project, self.folder = home / "root", home / "shop", home / "files"
@@ -118,10 +112,7 @@ class Cli:
         at: datetime | None = None,
         name: str | None = None,
     ) -> str:
-        """Write a session with these questions, each with an answer, and return its id.
-
-        Its project is the current directory unless `cwd` is given, and its time an hour ago unless `at` is given.
-        """
+        """Write a session of this project, an hour old, with these questions and an answer to each; return its id."""
         with SyncHost(self.root, clock=(lambda: at) if at else self._clock) as host:
             session = host.create(session_id, cwd=cwd or self.project)
             for each in questions:
@@ -183,10 +174,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
 
 @pytest.fixture
 def branched(cli: Cli) -> Path:
-    """A session with two branches, a label, a model change and a tool call.
-
-    The path is q, a, m, l; the entry x is another child of q.
-    """
+    """A session with a label, a model change and a tool call: its path is q, a, m, l, and x is a branch below q."""
     call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
     return cli.write(
         line_of_message("q", None, "Which way?", 1),

@@ -25,18 +25,7 @@ def _environment(terminal: str) -> dict[str, str]:
 
 
 class Terminal:
-    """The command, running at a pseudo-terminal.
-
-    Args:
-        args: The arguments of the command.
-        cwd: The directory that it runs in.
-        columns: The width of the screen.
-        lines: The height of the screen.
-        dumb: Whether the terminal cannot move its cursor.
-
-    Attributes:
-        first_settings: The settings of the terminal before the command changed them.
-    """
+    """The command, running at a pseudo-terminal of that size; a dumb one cannot move its cursor."""
 
     def __init__(self, *args: str | Path, cwd: Path, columns: int = 90, lines: int = 24, dumb: bool = False) -> None:
         self._screen = pyte.Screen(columns, lines)

@@ -249,13 +249,7 @@ def prove_killed(program: Program, durability: Durability) -> int:
 
 
 def prove_interrupted(program: Program, durability: Durability, *, every: int) -> int:
-    """Recover from power cuts, cut the power during that, and check that the next recovery leaves the same files.
-
-    Args:
-        program: The program.
-        durability: What its appends survive.
-        every: Checks one of this many states that the first power cut can leave.
-    """
+    """Recover from one in `every` power cuts, cut the power again, and check that the next recovery gives the same."""
     disk = new_disk()
     run(0, carry_out, program, disk, durability)
     interrupted = 0

@@ -75,12 +75,7 @@ async def fill(folder: Path) -> None:
 
 
 async def killed_at_every_step(source: Store, make: Callable[[int], Callable[[], Store]]) -> None:
-    """Kill copies, the first at its first step and so on, and assert that each goes on when it is repeated.
-
-    Args:
-        source: Where the logs are.
-        make: Returns, for each copy, what opens its target.
-    """
+    """Kill copies of `source`, the first at its first step and so on, and assert that each goes on when repeated."""
     expected = await content(source)
     number, is_killed = 0, True
     while is_killed:

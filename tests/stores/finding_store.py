@@ -19,12 +19,7 @@ _WORD: Callable[[RowColumns], str] = attrgetter("word")
 
 
 class FoundInMemory(MemoryRows, FindsRows):
-    """The rows of a shelf, found by looking at each.
-
-    Attributes:
-        asked: The queries so far.
-        taken: How many rows were handed out so far.
-    """
+    """The rows of a shelf, found by looking at each; `asked` holds the queries, `taken` counts the rows handed out."""
 
     def __init__(self, shelf: Shelf) -> None:
         super().__init__()
