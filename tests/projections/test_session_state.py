@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from treering.events.content import text, thinking, tool_result, tool_use
 from treering.events.entries import Entry, Header, entry_of
 from treering.events.index import LogIndex
 from treering.events.json_values import raw_json
-from treering.projections.session_state import CalledTool, SessionState, StateFold, argument_of, last_line
+from treering.projections.session_state import CalledTool, SessionState, StateFold, Word, argument_of, last_line
 from treering.projections.views import Snapshot
 from treering.testing.clocks import ManualClock
 
@@ -50,87 +51,64 @@ def suspended(reason: str) -> Custom:
     return Custom("treering.suspended", raw_json({"calls": calls}))
 
 
+def state_at(number: int, state: Word, line: str = "", **more: Any) -> SessionState:  # noqa: ANN401
+    """The state since the entry of this number."""
+    return SessionState(state=state, since=at(number), entry=f"e{number}", line=line, **more)
+
+
 @pytest.mark.parametrize(
     ("payloads", "expected"),
     [
         ((), SessionState(state="idle", since=START)),
-        ((ASK,), SessionState(state="working", since=at(1), entry="e1", line="Fix it")),
-        (
-            (ASK, message("assistant", "Done.\n```\n")),
-            SessionState(state="idle", since=at(2), entry="e2", line="Done."),
-        ),
-        ((ASK, BASH), SessionState(state="working", since=at(2), entry="e2", tool=RUN, open=1, line="I run it.")),
-        ((ASK, BASH, DONE), SessionState(state="working", since=at(3), entry="e3", line="212 lines")),
+        ((ASK,), state_at(1, "working", "Fix it")),
+        ((ASK, message("assistant", "Done.\n```\n")), state_at(2, "idle", "Done.")),
+        ((ASK, BASH), state_at(2, "working", "I run it.", tool=RUN, open=1)),
+        ((ASK, BASH, DONE), state_at(3, "working", "212 lines")),
         (
             (ASK, BASH, message("tool", tool_result("c1", " \n"), tool_name="bash")),  # without a word
-            SessionState(state="working", since=at(3), entry="e3", line="I run it."),
+            state_at(3, "working", "I run it."),
         ),
         (
             (ASK, TWO, message("user", [text(" \n"), tool_result("c1", "2 lines")])),  # words would end the other call
-            SessionState(
-                state="working", since=at(3), entry="e3", tool=CalledTool("c2", "read", "a.py"), open=1, line="2 lines"
-            ),
+            state_at(3, "working", "2 lines", tool=CalledTool("c2", "read", "a.py"), open=1),
         ),
-        (
-            (ASK, BASH, FAILED),
-            SessionState(
-                state="error", since=at(3), entry="e3", tool=RUN, line="ValueError: no", error="ValueError: no"
-            ),
-        ),
+        ((ASK, BASH, FAILED), state_at(3, "error", "ValueError: no", tool=RUN, error="ValueError: no")),
         (
             (ASK, BASH, FAILED, ToolExecution("c1", "bash", success=False, exit_code=2)),
-            SessionState(state="error", since=at(3), entry="e3", tool=RUN, line="ValueError: no", error="exit code 2"),
+            state_at(3, "error", "ValueError: no", tool=RUN, error="exit code 2"),
         ),
         (
             (ASK, TWO, FAILED),  # the other call still runs
-            SessionState(
-                state="working",
-                since=at(3),
-                entry="e3",
-                tool=CalledTool("c2", "read", "a.py"),
-                open=1,
-                line="ValueError: no",
-            ),
+            state_at(3, "working", "ValueError: no", tool=CalledTool("c2", "read", "a.py"), open=1),
         ),
         (
             (ASK, message("assistant", "Half", error="429: slow down", stop_reason="error")),
-            SessionState(state="error", since=at(2), entry="e2", line="Half", error="429: slow down"),
+            state_at(2, "error", "Half", error="429: slow down"),
         ),
-        (
-            (ASK, BASH, FAILED, message("assistant", "No.")),
-            SessionState(state="idle", since=at(4), entry="e4", line="No."),
-        ),
-        (
-            (ASK, BASH, suspended("May I?")),
-            SessionState(state="waits", since=at(3), entry="e3", tool=RUN, open=1, line="May I?"),
-        ),
+        ((ASK, BASH, FAILED, message("assistant", "No.")), state_at(4, "idle", "No.")),
+        ((ASK, BASH, suspended("May I?")), state_at(3, "waits", "May I?", tool=RUN, open=1)),
         (
             (ASK, message("assistant", tool_use("c1", "AskUserQuestion", {"question": "Which?"}))),
-            SessionState(
-                state="waits", since=at(2), entry="e2", tool=CalledTool("c1", "AskUserQuestion", "Which?"), open=1
-            ),
+            state_at(2, "waits", tool=CalledTool("c1", "AskUserQuestion", "Which?"), open=1),
         ),
-        ((ASK, BASH, suspended("May I?"), ASK), SessionState(state="working", since=at(4), entry="e4", line="Fix it")),
+        ((ASK, BASH, suspended("May I?"), ASK), state_at(4, "working", "Fix it")),
         (
             (ASK, message("assistant", [text("Stop"), tool_use("c1", "bash")], stop_reason="aborted")),
-            SessionState(state="idle", since=at(2), entry="e2", line="Stop"),
+            state_at(2, "idle", "Stop"),
         ),
-        (
-            (ASK, BASH, BranchSummary("left it", "e1")),
-            SessionState(state="idle", since=at(3), entry="e3", line="left it"),
-        ),
+        ((ASK, BASH, BranchSummary("left it", "e1")), state_at(3, "idle", "left it")),
         (
             (message("assistant", "Done."), SessionInfo(status="done"), SessionInfo(name="x")),
-            SessionState(state="done", since=at(2), entry="e2", line="Done."),
+            state_at(2, "done", "Done."),
         ),
-        ((SessionInfo(status="done"), ASK), SessionState(state="working", since=at(2), entry="e2", line="Fix it")),
-        ((ASK, SessionInfo(archived=True)), SessionState(state="done", since=at(2), entry="e2", line="Fix it")),
+        ((SessionInfo(status="done"), ASK), state_at(2, "working", "Fix it")),
+        ((ASK, SessionInfo(archived=True)), state_at(2, "done", "Fix it")),
         (
             (
                 SessionInfo(provider=Provider("openai", context_window=200_000)),
                 message("assistant", "Hi", usage=Usage(100, 20, 1000, 50)),
             ),
-            SessionState(state="idle", since=at(2), entry="e2", line="Hi", tokens=1170, window=200_000),
+            state_at(2, "idle", "Hi", tokens=1170, window=200_000),
         ),
     ],
 )
