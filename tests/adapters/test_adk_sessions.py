@@ -400,9 +400,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 @pytest.mark.feature("A-13")
 @pytest.mark.parametrize("at", [2, 3])
 @pytest.mark.parametrize("meanwhile", [False, True])
-async def test_a_kill_between_an_event_and_the_state_of_others_loses_neither(
-    root: str, at: int, meanwhile: bool
-) -> None:
+async def test_a_kill_between_an_event_and_others_state_loses_neither(root: str, at: int, meanwhile: bool) -> None:
     done = await anyio.run_process([sys.executable, "-W", "ignore", "-c", KILLED, root, str(at)], check=False)
     assert (done.returncode, done.stdout) == (-9, b"0\n"), done.stderr
     service = TreeringSessionService(root)

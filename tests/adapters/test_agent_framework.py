@@ -51,9 +51,6 @@ def texts(messages: Sequence[Message]) -> list[str]:
     return [each.text for each in messages]
 
 
-# -- histories in agents
-
-
 class Script(FunctionInvocationLayer, BaseChatClient):
     """A model that answers what it is told to, and keeps what it is asked."""
 
@@ -99,9 +96,7 @@ async def test_an_agent_remembers_with_its_tools(root: str, shared: bool) -> Non
 
 
 @pytest.mark.feature("A-19")
-async def test_sending_all_of_it_again_reads_nothing_and_writes_what_is_new(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sending_all_again_reads_nothing_and_writes_the_new(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[str] = []
     iterate = Session.iter_entries
 
@@ -135,9 +130,7 @@ async def test_sending_all_of_it_again_reads_nothing_and_writes_what_is_new(
 
 @pytest.mark.feature("A-19")
 @pytest.mark.parametrize("seed", range(8))
-async def test_what_is_new_is_told_as_the_frameworks_own_provider_tells_it(
-    root: str, seed: int, tmp_path: Path
-) -> None:
+async def test_what_is_new_is_told_as_the_frameworks_provider_tells_it(root: str, seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     theirs = FileHistoryProvider(tmp_path / "theirs")
     async with SessionHost(root) as host:
@@ -246,9 +239,6 @@ async def test_a_session_that_another_program_deleted_or_made_anew_is_another_on
             await host.put(own, replace=True)
         await provider.save_messages("s", [*one, Message("user", ["three"])])
         assert texts(await provider.get_messages("s")) == ["one", "two", "three"]
-
-
-# -- checkpoints
 
 
 @dataclass

@@ -39,9 +39,6 @@ def of(thread_id: str, **more: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread_id, **more}}
 
 
-# -- the framework's own suite
-
-
 @pytest.mark.feature("A-7", "A-8")
 @pytest.mark.parametrize("shared", [True, False], ids=["root", "host"])
 async def test_the_conformance_suite_passes_whole(tmp_path: Path, shared: bool) -> None:
@@ -61,9 +58,6 @@ async def test_the_conformance_suite_passes_whole(tmp_path: Path, shared: bool) 
     assert len(report.results) == 8
     assert all(result.detected and result.passed for result in report.results.values())
     await asyncio.to_thread(close_shared)
-
-
-# -- real graphs
 
 
 def talk(state: MessagesState) -> dict[str, Any]:
@@ -162,9 +156,6 @@ async def test_messages_that_a_graph_removes_leave_the_context(tmp_path: Path) -
         assert [plain_text(each.content) for each in await session.messages()] == ["the rest"]
 
 
-# -- bytes
-
-
 class Growing(TypedDict):
     """A list that grows by one at each step."""
 
@@ -208,9 +199,6 @@ async def _bytes_grow_linearly(root: Path, *, steps: int, ratio: int) -> None:
     whole = sum(len(serde.dumps_typed(state)[1]) for state in states)
     ours = sum(each.stat().st_size for each in (root / "ours").rglob("*") if each.is_file())
     assert ours * ratio <= whole
-
-
-# -- both faces
 
 
 @pytest.mark.feature("A-11")

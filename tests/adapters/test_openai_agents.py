@@ -44,9 +44,6 @@ async def added(session: TreeringSession, *items: Mapping[str, object] | None) -
     return cast("list[Value]", await session.get_items())
 
 
-# -- items
-
-
 @pytest.mark.feature("A-2")
 async def test_an_item_of_every_kind_comes_back_equal_and_is_found(root: str) -> None:
     assert len(members(ResponseInputItemParam)) > 25
@@ -142,9 +139,6 @@ async def test_no_item_is_added_if_one_of_them_is_none(root: str) -> None:
         await TreeringSession("", root).get_items()
 
 
-# -- limits, pops, clearing, many objects
-
-
 async def test_limits_count_from_the_end(root: str) -> None:
     items = [{"role": "user", "content": str(number)} for number in range(5)]
     session = TreeringSession("limits", root, session_settings={"limit": 2})
@@ -208,9 +202,6 @@ async def test_a_host_of_another_loop_is_refused_by_name(root: str) -> None:
         await session.get_items()
         with pytest.raises(WrongThread):
             await asyncio.to_thread(asyncio.run, session.get_items())
-
-
-# -- the runner
 
 
 @function_tool
@@ -284,8 +275,6 @@ async def test_a_runner_with_tools_handoffs_a_failing_turn_and_a_guardrail(root:
         assert calls == results == {"c1", "c2"}
     await client.close()
 
-
-# -- many sessions, and callers that leave
 
 MANY = """
 import asyncio, resource, sys

@@ -248,9 +248,6 @@ def test_several_agents_that_are_not_there_are_not_updated(repository: TreeringS
         repository.update_multi_agent("s", Several())
 
 
-# -- under the framework's manager
-
-
 def test_a_manager_creates_a_session_or_uses_it(repository: TreeringSessionRepository) -> None:
     """test_repository_session_manager.py::test_init_creates_session_if_not_exists, ::test_init_uses_existing_session"""
     made = RepositorySessionManager("new", repository).session

@@ -96,9 +96,6 @@ def texts(messages: list[Any]) -> list[str]:
     return [block["text"] for each in messages for block in each["content"] if "text" in block]
 
 
-# -- what is written
-
-
 @pytest.mark.feature("A-22")
 async def test_an_agent_remembers_with_its_tools(root: str) -> None:
     with SyncHost(root) as host:
@@ -227,9 +224,6 @@ async def test_the_program_of_the_guide(tmp_path: Path, monkeypatch: pytest.Monk
     assert sample.code.count("\n") <= 30
     monkeypatch.chdir(tmp_path)
     await run(sample.compiled(), {name: getattr(treering, name) for name in treering.__all__})
-
-
-# -- loops that go on
 
 
 class Gate(WrappedDisk):

@@ -12,19 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from treering.entries import SessionInfoEntry, ThinkingLevelEntry
 from treering.events.columns import CYCLE, MISSING, ROOT, LabelMark
 from treering.events.content import image, text
 from treering.events.entries import Batch, Entry, Header, KnownEntry, Label, Message, MessageEntry, OpaqueEntry
 from treering.events.entries.contextual import Compaction, CompactionEntry, ContextEdit, ContextEditEntry
-from treering.events.entries.records import (
-    LabelEntry,
-    ModelChange,
-    ModelChangeEntry,
-    SessionInfo,
-    SessionInfoEntry,
-    ThinkingLevel,
-    ThinkingLevelEntry,
-)
+from treering.events.entries.records import LabelEntry, ModelChange, ModelChangeEntry, SessionInfo, ThinkingLevel
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
 from treering.events.json_values import raw_json

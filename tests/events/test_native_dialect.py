@@ -15,22 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from treering.entries import ThinkingLevel, ToolExecution
 from treering.events.content import Text, TextPart, image, text, thinking, tool_result
 from treering.events.dialects.base import Dialect, time_of
 from treering.events.dialects.native import NativeDialect, is_object, read_object
 from treering.events.entries import ENTRY_TYPES, EPOCH, Batch, Entry, Header, KnownEntry, OpaqueEntry, entry_class
 from treering.events.entries.contextual import BranchSummary, Compaction, ContextEdit, CustomMessage, CustomMessageEntry
 from treering.events.entries.message import BashExecution, Message, MessageEntry, Payload, Usage
-from treering.events.entries.records import (
-    Custom,
-    Label,
-    LabelEntry,
-    ModelChange,
-    SessionInfo,
-    ThinkingLevel,
-    ToolExecution,
-    UsageRecord,
-)
+from treering.events.entries.records import Custom, Label, LabelEntry, ModelChange, SessionInfo, UsageRecord
 from treering.events.errors import InvalidEntry, NotASession, UnsupportedVersion, Where
 from treering.events.json_values import JSON
 from treering.testing import strategies

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from treering.entries import ImagePart, ThinkingPart, ToolUsePart, tool_result, tool_use
+from treering.entries import ImagePart, SessionInfoEntry, ThinkingPart, ToolUsePart, tool_result, tool_use
 from treering.events.content import Content, Image, ImageSource, Text, TextPart, Thinking, ToolUse, image, text
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import detect
@@ -28,15 +28,7 @@ from treering.events.dialects.pi.dialect import PiDialect, PiOldDialect
 from treering.events.entries import EPOCH, Batch, Entry, Header, KnownEntry, Label, OpaqueEntry, Usage, entry_class
 from treering.events.entries.contextual import BranchSummary, Compaction, CompactionEntry, ContextEdit, CustomMessage
 from treering.events.entries.message import BashExecution, Message, MessageEntry, Payload, message
-from treering.events.entries.records import (
-    Custom,
-    ModelChange,
-    SessionInfo,
-    SessionInfoEntry,
-    ThinkingLevel,
-    ToolExecution,
-    UsageRecord,
-)
+from treering.events.entries.records import Custom, ModelChange, SessionInfo, ThinkingLevel, ToolExecution, UsageRecord
 from treering.events.errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
 from treering.events.json_values import raw_json
 

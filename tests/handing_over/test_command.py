@@ -28,8 +28,7 @@ def test_the_command_prints_how_the_session_is_resumed_and_what_is_left_out(
     def run(*words: str) -> Result:
         return CliRunner().invoke(main, ["hand-over", "given", *words, "--root", root], prog_name="treering")
 
-    planned = run("--to", "codex", "--dry-run")
-    assert planned.stdout.split(maxsplit=1)[1] == "thinking  W-thought\n"
+    assert run("--to", "codex", "--dry-run").stdout.split(maxsplit=1)[1] == "thinking  W-thought\n"
     assert list(home.iterdir()) == []
     printed = json.loads(run("--to", "codex", "--leaf", failed[:8], "--json").stdout)
     assert [*printed] == ["program", "id", "path", "cwd", "command", "left_out"]

@@ -204,8 +204,7 @@ def test_what_a_program_says_is_imported_once_and_in_order_after_each_of_five_tu
 async def check_own(root: Path, source: Path, prompts: list[str]) -> str:
     """Import what a program wrote by itself, check each turn, and return the session's id."""
     session_id, shown = await imported(root, source, prompts)
-    said = [plain_text(each.content).strip('"') for each in shown if each.role == "user"]
-    assert said == prompts
+    assert [plain_text(each.content).strip('"') for each in shown if each.role == "user"] == prompts
     turn = ["user", "assistant", "tool", "assistant"]
     assert [each.role for each in shown] == turn * len(prompts)
     calls = [part.tool_use.id for each in shown for part in each.content if isinstance(part, ToolUsePart)]

@@ -127,9 +127,7 @@ async def said_below(session: Session, entry_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("program", target_names())
-async def test_the_path_is_written_whole_in_order_and_alone(
-    program: str, tmp_path: Path, home: Path, project: Path
-) -> None:
+async def test_a_path_is_written_whole_in_order_alone(program: str, tmp_path: Path, home: Path, project: Path) -> None:
     async with SessionHost(tmp_path / "root") as host:
         session = await make_given(host, str(project))
         planned = await session.hand_over(program, dry_run=True)
@@ -193,8 +191,7 @@ async def test_what_a_program_adds_comes_back_below_what_it_was_given_once(
         reports = await host.import_sessions(home)  # both, the first one again
         assert {each.id for each in reports} == {"given"}
         assert session.path()[-1] == went_on  # the second one is a branch, since the session has gone on
-        prompts = [each for each in await session.entries() if "N-one" in str(each)]
-        assert len(prompts) == 2
+        assert len([each for each in await session.entries() if "N-one" in str(each)]) == 2
         added = len(await session.entries())
         await host.import_sessions(home)
         assert len(await session.entries()) == added
@@ -259,9 +256,7 @@ async def test_what_no_program_is_given_is_listed(tmp_path: Path, home: Path, pr
         assert {word for word in ("W-summary", "W-kept", "W-see", *missing) if word not in said} == missing
 
 
-async def test_a_turn_that_was_cut_off_and_ids_that_were_used_twice_are_made_whole(
-    tmp_path: Path, home: Path, project: Path
-) -> None:
+async def test_a_turn_cut_off_and_ids_used_twice_are_made_whole(tmp_path: Path, home: Path, project: Path) -> None:
     async with SessionHost(tmp_path / "root") as host:
         session = await host.create()
         await session.append_message("assistant", [tool_use("x", "look", {}), tool_use("x|y", "look", {})])
@@ -278,8 +273,7 @@ async def test_a_turn_that_was_cut_off_and_ids_that_were_used_twice_are_made_who
     assert all(each.replace("_", "").isalnum() for each in calls)
     assert [each["tool_use_id"] for each in results] == calls
     assert [each.get("is_error", False) for each in results] == [False, True, True]
-    replies = {line["message"]["id"] for line in others if line["type"] == "assistant"}
-    assert len(replies) == 2
+    assert len({line["message"]["id"] for line in others if line["type"] == "assistant"}) == 2
     assert [line["message"]["model"] for line in others if line["type"] == "assistant"][-1] == "claude-oak"
 
 
@@ -297,9 +291,7 @@ async def test_claude_gets_the_thinking_of_its_own_last_model(tmp_path: Path, ho
     assert words_of(text_of(handed.path)) == ["W-signed"]
 
 
-async def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
-    tmp_path: Path, home: Path, project: Path
-) -> None:
+async def test_what_cannot_be_handed_over_is_refused_before_a_write(tmp_path: Path, home: Path, project: Path) -> None:
     async with SessionHost(tmp_path / "root") as host:
         session = await host.create()
         question = await session.append_custom_entry("x", 1)
@@ -353,8 +345,7 @@ async def test_gemini_keeps_to_the_folder_of_the_project_and_takes_none_of_anoth
         assert {each.parent for each in paths} == {tmp / "w-rk-dir-x-y-1" / "chats"}
         assert (tmp / "w-rk-dir-x-y-1" / ".project_root").read_text() == str(project)
         (home / ".gemini" / "projects.json").write_text(json.dumps({"projects": {str(project): "named"}}))
-        listed = Path((await session.hand_over("gemini", cwd=project)).path or "")
-        assert listed.parent == tmp / "named" / "chats"
+        assert Path((await session.hand_over("gemini", cwd=project)).path or "").parent == tmp / "named" / "chats"
     assert [each.read_text() for each in files_in(tmp / "w-rk-dir-x-y")] == ["theirs"]
 
 
@@ -394,5 +385,4 @@ async def test_images_in_results_are_kept_in_the_result_or_beside_it(tmp_path: P
             async with await host.load(report.id) as session:
                 parts = [part for one in await session.all_messages() for part in one.content]
                 within = [part.tool_result.content for part in parts if isinstance(part, ToolResultPart)]
-                images = [one for one in (*parts, *within[0]) if isinstance(one, ImagePart)]
-                assert len(images) == 1, each.program
+                assert len([one for one in (*parts, *within[0]) if isinstance(one, ImagePart)]) == 1, each.program

@@ -24,9 +24,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> Cli:
     return Cli(tmp_path)
 
 
-def test_the_status_shows_the_server_the_schema_and_the_hosts(
-    cli: Cli, server: LocalServer, schema: str, url: str
-) -> None:
+def test_the_status_shows_the_server_schema_and_hosts(cli: Cli, server: LocalServer, schema: str, url: str) -> None:
     before = cli.json("postgres", "status")
     assert (before["schema"], before["version"], before["hosts"], before["bytes"]) == (schema, 0, [], 0)
     assert any(
@@ -79,9 +77,7 @@ async def opened(host: SessionHost) -> Session:
     return await host.create("one")
 
 
-async def test_after_a_restored_backup_followers_begin_anew_though_the_numbers_fit(
-    cli: Cli, server: LocalServer, url: str
-) -> None:
+async def test_after_a_restored_backup_followers_begin_anew_anyway(cli: Cli, server: LocalServer, url: str) -> None:
     before = await write(url, "first", "second")
     backup = server.folder / "backup"
     await to_thread.run_sync(server.stop)

@@ -190,9 +190,7 @@ async def test_a_damaged_missing_or_unreachable_object_is_a_named_error_and_list
 
 
 @pytest.mark.usefixtures("like_s3")
-async def test_a_bucket_that_does_not_exist_is_named_and_nothing_is_lost(
-    url: str, database: psycopg.Connection
-) -> None:
+async def test_a_bucket_that_does_not_exist_is_named_and_none_is_lost(url: str, database: psycopg.Connection) -> None:
     async with SessionHost(f"{url}&archive=memory://no-bucket") as host:
         await fill(host, "old")
         with pytest.raises(StoreUnavailable, match=r"memory://no-bucket/.*: there is no such bucket or folder"):
@@ -201,9 +199,7 @@ async def test_a_bucket_that_does_not_exist_is_named_and_nothing_is_lost(
         assert lines_in(database, "old") == 6
 
 
-async def test_a_host_of_an_earlier_version_cannot_append_to_what_is_in_an_object(
-    archiving: str, database: psycopg.Connection
-) -> None:
+async def test_a_host_of_an_earlier_version_appends_to_no_object(archiving: str, database: psycopg.Connection) -> None:
     async with SessionHost(archiving) as host:
         await fill(host, "old")
         await host.archive("old")
@@ -226,9 +222,7 @@ async def test_a_copy_of_an_archived_session_keeps_its_lines_and_one_to_it_bring
         await memory.aclose()
 
 
-async def test_a_large_log_is_written_in_pieces_and_read_from_within(
-    archiving: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_large_log_is_written_and_read_in_pieces(archiving: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treering.stores.postgres.archive.packed_log.PIECE_BYTES", 500)
     monkeypatch.setattr("treering.stores.postgres.archive.packed_log._FED", 100)
     monkeypatch.setattr(objects, "READ_BYTES", 300)  # what is larger is mapped from a file
@@ -255,9 +249,7 @@ async def test_a_large_log_is_written_in_pieces_and_read_from_within(
         ("oci://bucket", ExtraMissing, "another package"),
     ],
 )
-def test_an_address_of_objects_that_is_of_no_use_is_refused_at_once(
-    place: str, error: type[Exception], match: str
-) -> None:
+def test_a_useless_address_of_objects_is_refused_at_once(place: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match) as caught:
         PostgresStore(f"postgresql:///db?archive={place}")
     assert "secret" not in str(caught.value)

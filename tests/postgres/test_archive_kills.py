@@ -81,9 +81,7 @@ async def test_a_host_that_is_killed_at_any_step_leaves_whole_sessions_and_at_mo
     await store.aclose()
 
 
-async def test_a_sweep_spares_an_object_that_a_host_is_about_to_note(
-    archiving: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_sweep_spares_an_object_that_a_host_will_note(archiving: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with SessionHost(archiving) as host:
         await fill(host, "old")
         hash_of, swept = objects.hash_of, list[str]()
@@ -127,8 +125,7 @@ async def test_a_host_whose_session_changed_while_it_packed_changes_nothing_and_
     monkeypatch.setattr(objects, "hash_of", change)
     with pytest.raises(error):
         await slow.pack(lease)
-    row = database.execute("select count(*) from lines").fetchone()
-    assert row == (5,)
+    assert database.execute("select count(*) from lines").fetchone() == (5,)
     assert archived(database, "old") == (None, None, None)
     assert stored(f"file://{folder}") == []
     await slow.aclose()

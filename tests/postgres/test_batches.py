@@ -84,8 +84,7 @@ async def test_many_sessions_are_released_together_when_their_host_passivates_or
                 await host.aclose()
             assert 1 <= counts.of("set owner", schema) <= 3
         for session in sessions:
-            taken = await another.load(session.id)
-            assert taken.cursor.seq == 2
+            assert (await another.load(session.id)).cursor.seq == 2
 
 
 @pytest.mark.feature("C-4")

@@ -68,8 +68,7 @@ def test_every_command_that_writes_changes_the_sessions_of_a_database(cli: Cli, 
 def test_what_a_machine_keeps_for_a_database_lies_under_application_data(cli: Cli, tmp_path: Path) -> None:
     folder = Path(Home.at().folder)
     assert folder.parent == tmp_path / "data" / "treering" / "roots"
-    token = cli.lines("token", "create", "--role", "read")[0]
-    assert token.startswith("tr_")
+    assert cli.lines("token", "create", "--role", "read")[0].startswith("tr_")
     assert [each["role"] for each in cli.json("token", "list")] == ["read"]
     assert (folder / ".treering" / "tokens.json").exists()
     (folder / "config.toml").write_text("auto_archive_after_days = 7\n")

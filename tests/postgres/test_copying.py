@@ -29,9 +29,7 @@ async def filled(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.mark.feature("C-14")
-async def test_sessions_go_to_a_database_and_back_and_every_line_is_the_same(
-    filled: Store, url: str, tmp_path: Path
-) -> None:
+async def test_sessions_go_to_a_database_and_back_with_every_line(filled: Store, url: str, tmp_path: Path) -> None:
     expected = await content(filled)
     there = PostgresStore(url)
     report = await copy_logs(filled, there)
@@ -69,9 +67,7 @@ async def test_a_copy_to_a_database_that_is_killed_at_any_step_goes_on(
 
 
 @pytest.mark.feature("C-14")
-async def test_the_command_goes_on_after_it_was_killed(
-    server: LocalServer, schema: str, url: str, tmp_path: Path
-) -> None:
+async def test_the_command_goes_on_after_a_kill(server: LocalServer, schema: str, url: str, tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "from") as host:
         for number in range(40):
             session = await host.create(f"s{number}")

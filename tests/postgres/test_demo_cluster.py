@@ -17,9 +17,7 @@ from .conftest import programs
 pytestmark = pytest.mark.feature("C-25")
 
 
-async def test_one_of_three_hosts_is_killed_and_the_conversation_goes_on_in_the_viewer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_one_of_three_hosts_is_killed_and_the_talk_goes_on_in_the_viewer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert programs()
     shown: list[str] = []
     goes_on = anyio.Event()

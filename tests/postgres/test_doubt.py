@@ -109,9 +109,7 @@ async def writing_to(net: Network, url: str, schema: str) -> AsyncIterator[Writi
 
 
 @pytest.mark.feature("C-6")
-async def test_a_connection_cut_at_every_step_of_a_commit_leaves_each_append_once(
-    net: Network, url: str, schema: str
-) -> None:
+async def test_a_connection_cut_at_any_commit_step_leaves_each_append_once(net: Network, url: str, schema: str) -> None:
     async with writing_to(net, url, schema) as writing:
         await cut_commits(writing, ["before"])
         await cut_resolutions(writing, 9)
@@ -129,9 +127,7 @@ async def test_a_connection_cut_before_within_and_after_every_message_leaves_eac
 
 
 @pytest.mark.feature("C-6")
-async def test_a_statement_that_arrives_after_it_was_given_up_changes_nothing(
-    net: Network, url: str, schema: str
-) -> None:
+async def test_a_statement_that_arrives_once_given_up_changes_nothing(net: Network, url: str, schema: str) -> None:
     async with writing_to(net, url, schema) as writing:
         await writing.say()
         for lands in ("before it is looked for", "after that", "after that, and so does what looked for it"):

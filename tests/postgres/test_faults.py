@@ -46,9 +46,7 @@ async def stricken(under: Load, strike: Callable[[], object], heal: Callable[[],
 
 
 @pytest.mark.feature("C-19")
-async def test_a_server_that_is_killed_restarted_or_stopped_loses_nothing(
-    server: LocalServer, schema: str, url: str
-) -> None:
+async def test_a_server_killed_restarted_or_stopped_loses_nothing(server: LocalServer, schema: str, url: str) -> None:
     async with load(server.url(schema=schema, lease_s="600")) as under:
         await stricken(under, lambda: server.stop("kill"), server.start)
         await stricken(under, lambda: server.stop("immediate"), server.start)
@@ -192,9 +190,7 @@ async def test_a_log_that_may_not_grow_refuses_what_does_not_fit_and_serves_once
 
 
 @pytest.mark.feature("C-20")
-async def test_a_network_that_drops_delays_splits_or_swallows_loses_nothing(
-    net: Network, schema: str, url: str
-) -> None:
+async def test_a_network_that_drops_delays_splits_swallows_loses_nothing(net: Network, schema: str, url: str) -> None:
     async with load(net.url(schema=schema, lease_s="600")) as under:
         net.piece, net.delay_s = 97, 0.0002  # splits and delays
         await under.progress()

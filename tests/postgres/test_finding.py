@@ -120,9 +120,7 @@ async def test_ten_thousand_rows_are_found_by_indexes(server: LocalServer, schem
     assert [line for line in plans.splitlines() if "Seq Scan" in line] == []
 
 
-async def test_keeping_a_row_does_not_wait_for_an_append_and_leaves_it_outdated(
-    server: LocalServer, schema: str, url: str
-) -> None:
+async def test_keeping_a_row_waits_for_no_append_and_leaves_it_old(server: LocalServer, schema: str, url: str) -> None:
     async with opened(url) as (store, finds):
         await write_logs(store, ["log-00001", "log-00002"])
         with psycopg.connect(server.url()) as writing:  # what another host's append holds until it is committed
@@ -134,9 +132,7 @@ async def test_keeping_a_row_does_not_wait_for_an_append_and_leaves_it_outdated(
         assert finds.outdated() == []
 
 
-async def test_a_row_that_is_kept_while_its_log_is_removed_goes_with_it(
-    server: LocalServer, schema: str, url: str
-) -> None:
+async def test_a_row_kept_while_its_log_is_removed_goes_with_it(server: LocalServer, schema: str, url: str) -> None:
     async with opened(url) as (store, finds):
         await write_logs(store, ["log-00001", "log-00002"])
         async with anyio.create_task_group() as tasks:

@@ -122,9 +122,7 @@ async def cluster(nets: list[Network], schema: str) -> AsyncIterator[Cluster]:
 
 
 @pytest.mark.feature("C-11")
-async def test_followers_on_every_host_see_each_entry_once_and_in_order(
-    nets: list[Network], schema: str, url: str
-) -> None:
+async def test_followers_on_all_hosts_see_each_entry_once_in_order(nets: list[Network], schema: str, url: str) -> None:
     assert url
     async with cluster(nets, schema) as hosts:
         await hosts.say(0)
@@ -188,9 +186,7 @@ def listens(net: Network) -> int:
 
 
 @pytest.mark.feature("C-11")
-async def test_a_connection_that_hears_nothing_any_more_is_opened_anew(
-    nets: list[Network], schema: str, url: str
-) -> None:
+async def test_a_connection_that_hears_nothing_is_opened_anew(nets: list[Network], schema: str, url: str) -> None:
     assert url
     async with cluster(nets, schema) as hosts:
         while listens(nets[1]) == 0:

@@ -29,9 +29,7 @@ MANY = 100
 
 
 @pytest.mark.feature("C-7")
-async def test_sessions_that_are_loaded_together_are_read_by_few_statements(
-    server: LocalServer, schema: str, url: str
-) -> None:
+async def test_sessions_loaded_together_are_read_by_few_statements(server: LocalServer, schema: str, url: str) -> None:
     url += "&lease_s=600"
     ids = [f"s{number}" for number in range(MANY)]
     firsts: dict[str, str] = {}
@@ -54,8 +52,7 @@ async def test_sessions_that_are_loaded_together_are_read_by_few_statements(
                     tasks.start_soon(load, each)
         assert leaves == firsts
         assert counts.of(f'"{schema}".') < MANY / 4
-        last = await host.load(ids[-1])
-        assert [plain_text(each.content) for each in await last.messages()] == [f"I am {ids[-1]}"]
+        assert [plain_text(each.content) for each in await (await host.load(ids[-1])).messages()] == [f"I am {ids[-1]}"]
 
 
 async def test_pages_that_are_read_together_are_those_that_each_would_be_alone(url: str) -> None:
@@ -93,9 +90,6 @@ async def test_pages_that_are_read_together_are_those_that_each_would_be_alone(u
         assert found[f"{refs[number]} None"] == lines
         assert found[f"{refs[number]} 2"] == lines[:2]
     await store.aclose()
-
-
-# -- who asks, and who is told
 
 
 class Held:
@@ -204,9 +198,6 @@ async def test_a_caller_that_is_cancelled_already_asks_nothing_but_has_carried_o
         await gatherer.ask(2)
     assert scope.cancelled_caught
     assert asked == [1]
-
-
-# -- what is acquired and released together
 
 
 async def test_leases_are_acquired_and_released_also_for_a_caller_that_is_cancelled(url: str) -> None:

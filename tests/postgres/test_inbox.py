@@ -14,22 +14,10 @@ import psycopg
 import pytest
 from tests.lateness import waited_s, waits
 
-from treering import Message, MessageEntry, SessionHost
+from treering import CommandConflict, EntryNotFound, Message, MessageEntry, SessionHost, SessionLocked, TreeringError
 from treering.actors.host import elsewhere
 from treering.entries import text, tool_use
-from treering.errors import (
-    AppendInDoubt,
-    CommandConflict,
-    DialectCannot,
-    EntryNotFound,
-    InvalidInput,
-    LeafMoved,
-    SessionLocked,
-    TooLarge,
-    TooMany,
-    TreeringError,
-    UnsafeCut,
-)
+from treering.errors import AppendInDoubt, DialectCannot, InvalidInput, LeafMoved, TooLarge, TooMany, UnsafeCut
 from treering.events.errors import StoreUnavailable
 from treering.events.stores.hosts import Letter
 from treering.stores import MemoryStore
@@ -112,9 +100,6 @@ def count(url: str, table: str) -> int:
     return int(row[0])
 
 
-# -- hosts in processes of their own
-
-
 async def test_a_command_reaches_the_owner_once_from_any_process(url: str) -> None:
     with worker(url, "own", "shared") as owner:
         assert await owner.line() == ["ready"]
@@ -160,9 +145,6 @@ async def test_a_move_of_the_leaf_whose_owner_dies_with_it_is_in_doubt(url: str)
             with pytest.raises(AppendInDoubt, match="look where the leaf is"):
                 await session.reset_leaf()
             assert await owner.ended() == -9
-
-
-# -- letters that are lost, repeated and late
 
 
 class LosesOneLetter(PostgresStore):
@@ -239,9 +221,6 @@ async def test_a_sender_waits_no_longer_than_it_says_and_is_told_what_is_known(
     assert await texts(url, "shared") == (["first"] if owner is Deaf else ["first", "second"])
 
 
-# -- refusals
-
-
 async def test_a_refusal_comes_back_as_its_own_class(url: str) -> None:
     async with two_hosts(url) as (_, host):
         session = await host.load("shared")
@@ -289,12 +268,7 @@ def test_a_store_without_an_inbox_is_refused_by_name(tmp_path: Path, root: str |
         SessionHost(placement="somewhere")  # type: ignore[arg-type]
 
 
-# -- bounds
-
-
-async def test_a_command_that_is_too_large_is_refused_before_it_is_sent(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_that_is_too_large_is_refused_unsent(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailing, "LETTER_BYTES_MAX", 1000)
     async with two_hosts(url) as (_, host):
         session = await host.load("shared")
@@ -323,9 +297,7 @@ async def test_as_many_letters_wait_as_may_and_are_taken_in_parts(url: str, monk
         await sender.aclose()
 
 
-async def test_a_host_carries_out_no_more_letters_at_once_than_it_may(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_host_carries_out_no_more_letters_at_once_than_may(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "RUNNING_MAX", 2)
     taken: list[int] = []
 
@@ -342,9 +314,6 @@ async def test_a_host_carries_out_no_more_letters_at_once_than_it_may(
                 tasks.start_soon(session.append_message, "user", f"say {number}")
         assert (await owner.load("shared")).message_count == 21
     assert max(taken) <= 2
-
-
-# -- what senders see
 
 
 async def next_entry(entries: EntrySubscription) -> tuple[int, str | None]:

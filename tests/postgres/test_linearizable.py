@@ -41,9 +41,6 @@ TOLD = (*PASSING, SessionLocked, LeaseLost)
 """What a client may be told while something fails, or while another host has the session."""
 
 
-# -- the checker
-
-
 def by_trying_all(calls: Sequence[Call]) -> bool:
     """What `is_linearizable` says, in the slowest way."""
     doubtful = [call for call in calls if call.ended == math.inf]
@@ -100,9 +97,6 @@ NEVER = [Call("a", 0), Call(None, 1, 2, ())]
 )
 def test_the_checker_finds_what_no_log_would_answer(calls: list[Call], *, expected: bool) -> None:
     assert is_linearizable(calls) is expected
-
-
-# -- the store
 
 
 @pytest.fixture(autouse=True)

@@ -85,8 +85,7 @@ class OldHost:
                 return
             began = time.monotonic()
             wanted = {"size": len(line), "epoch": epoch, "head": self.acknowledged, "history": history}
-            row = connection.execute(append, wanted | {"line": line[:-1]}).fetchone()
-            assert row == (self.acknowledged + 1,)
+            assert connection.execute(append, wanted | {"line": line[:-1]}).fetchone() == (self.acknowledged + 1,)
             self.acknowledged += 1
             self.slowest_s = max(self.slowest_s, time.monotonic() - began)
             time.sleep(0.001)

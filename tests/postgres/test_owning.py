@@ -192,9 +192,7 @@ async def test_a_live_session_that_was_taken_is_left_at_once_and_opened_anew_by_
 
 
 @pytest.mark.feature("C-5")
-async def test_a_quiet_session_that_was_taken_is_left_at_the_next_renewal(
-    server: LocalServer, url: str, schema: str
-) -> None:
+async def test_a_quiet_session_that_was_taken_is_left_at_a_renewal(server: LocalServer, url: str, schema: str) -> None:
     async with SessionHost(url + "&lease_s=0.5") as host, SessionHost(url + "&lease_s=600") as heir:
         session = await host.open("quiet")
         await session.append_message("user", "first")
@@ -216,9 +214,7 @@ async def heir_session(server: LocalServer, schema: str, heir: SessionHost, name
             continue
 
 
-async def test_tasks_that_are_cancelled_while_sessions_are_acquired_hold_nothing(
-    net: Network, url: str, schema: str
-) -> None:
+async def test_tasks_cancelled_while_sessions_are_acquired_hold_nothing(net: Network, url: str, schema: str) -> None:
     async with SessionHost(net.url(schema=schema, lease_s="600")) as host:
         sessions = [await host.create(name) for name in ("acquired", "next", "after that")]
         fault = net.fault("server", "Parse", containing=b"skip locked", deed="hold")
@@ -237,9 +233,7 @@ async def test_tasks_that_are_cancelled_while_sessions_are_acquired_hold_nothing
         assert await texts(url, session.id) == expected
 
 
-async def test_a_lease_is_renewed_while_all_other_statements_wait_for_answers(
-    net: Network, url: str, schema: str
-) -> None:
+async def test_a_lease_is_renewed_while_all_other_statements_wait(net: Network, url: str, schema: str) -> None:
     assert url
     store = PostgresStore(net.url(schema=schema, lease_s="600"))
     (lease,) = await store.acquire(["mine"], "owner")

@@ -50,9 +50,7 @@ async def shown(session: Session) -> list[str]:
 
 
 @pytest.mark.feature("C-21")
-async def test_an_owner_shows_what_another_host_has_shown_of_an_append_under_way(
-    server: LocalServer, schema: str, url: str
-) -> None:
+async def test_an_owner_shows_what_another_host_showed_of_an_append(server: LocalServer, schema: str, url: str) -> None:
     with network(server) as net:
         async with SessionHost(net.url(schema=schema, lease_s="600")) as host, SessionHost(url) as other:
             session = await host.create()

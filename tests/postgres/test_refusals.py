@@ -152,8 +152,7 @@ async def test_a_standby_is_read_and_refuses_writes_by_name(server: LocalServer,
         await (await host.create("one")).append_message("user", "Hello")
     with server.standby() as standby:
         async with SessionHost(standby.url(schema=schema)) as host:
-            session = await host.load("one", read_only=True)
-            assert len(await session.entries()) == 1
+            assert len(await (await host.load("one", read_only=True)).entries()) == 1
             assert [row.id for row in await host.list_sessions()] == ["one"]
             with pytest.raises(ReadOnly, match=r"statement .*: the server takes no writes .*: connect to the primary"):
                 await host.load("one")

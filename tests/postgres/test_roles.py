@@ -126,8 +126,7 @@ async def test_a_reader_reads_by_hosts_and_by_sql_and_writes_nothing(roles: Role
             rows = await reading.list_sessions()
             assert [(row.id, row.message_count) for row in rows] == [("one", 2)]
             assert [hit.session_id async for hit in reading.search("cart")] == ["one"]
-            seen = await reading.load("one", read_only=True)
-            assert len(await seen.entries()) == 2
+            assert len(await (await reading.load("one", read_only=True)).entries()) == 2
             with pytest.raises(ReadOnly, match=r"statement .*: the role may not do this"):
                 await reading.load("one")
             with pytest.raises(ReadOnly, match="the role may not do this"):

@@ -48,9 +48,7 @@ def names_for(number: int, count: int = 4) -> list[str]:
 
 
 @pytest.mark.feature("C-18")
-async def test_sessions_are_spread_over_the_databases_and_found_behind_one_list(
-    addresses: list[str], tmp_path: Path
-) -> None:
+async def test_sessions_are_spread_over_databases_and_found_in_one_list(addresses: list[str], tmp_path: Path) -> None:
     ids = sorted(each for number in range(COUNT) for each in names_for(number))
     async with SessionHost(",".join(addresses)) as host, SessionHost(",".join(addresses)) as other:
         for each in ids:

@@ -106,9 +106,7 @@ async def test_the_statements_of_the_page_run_as_they_stand(server: LocalServer,
 
 
 @pytest.mark.feature("C-3")
-async def test_sql_shows_what_is_no_text_in_postgresql_as_a_replacement(
-    server: LocalServer, url: str, schema: str
-) -> None:
+async def test_sql_shows_what_is_no_text_there_as_a_replacement(server: LocalServer, url: str, schema: str) -> None:
     async with SessionHost(url) as host:
         await host.find_recent()  # makes the schema
     pair, high, low = r"\ud83c\udf32", r"\ud83c", r"\uDF32"

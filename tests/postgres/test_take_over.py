@@ -58,9 +58,7 @@ async def test_a_killed_hosts_sessions_are_served_by_another_within_its_lease_an
 
 
 @pytest.mark.feature("C-7")
-async def test_a_slow_answer_is_not_taken_for_a_sign_of_life_of_a_killed_host(
-    server: LocalServer, url: str, schema: str
-) -> None:
+async def test_a_slow_answer_is_no_sign_of_life_of_a_killed_host(server: LocalServer, url: str, schema: str) -> None:
     with network(server) as net, HostChild(f"{url}&lease_s=2") as killed:
         assert killed.ask("say mine first") == ""
         killed.signal(signal.SIGKILL)

@@ -184,9 +184,7 @@ async def check_history(nets: list[Network], schema: str, seed: int) -> None:
 
 @pytest.mark.feature("C-12")
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_every_view_on_every_host_equals_the_owners(
-    nets: list[Network], schema: str, url: str, seed: int
-) -> None:
+async def test_each_view_on_every_host_equals_the_owners(nets: list[Network], schema: str, url: str, seed: int) -> None:
     assert url
     await check_history(nets, schema, seed)
 

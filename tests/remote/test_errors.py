@@ -95,9 +95,7 @@ async def test_what_is_no_error_of_the_library_tells_nothing(failing: tuple[Fail
         await remote.list_sessions()
 
 
-async def test_refusals_of_commands_and_requests_are_those_of_the_library(
-    local: SessionHost, remote: RemoteHost
-) -> None:
+async def test_refusals_of_commands_and_requests_are_the_librarys(local: SessionHost, remote: RemoteHost) -> None:
     session = await remote.create("main")
     first = await session.append_message("user", "one")
     await session.append_message("assistant", "two")

@@ -24,9 +24,7 @@ from treering.subscriptions import TextPiece
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
-async def test_a_remote_host_finds_what_the_host_behind_it_finds(
-    local: SessionHost, remote: RemoteHost, tmp_path: Path
-) -> None:
+async def test_a_remote_host_finds_what_its_host_finds(local: SessionHost, remote: RemoteHost, tmp_path: Path) -> None:
     for number in range(4):
         project = tmp_path / ("first" if number % 2 else "second")
         session = await local.create(f"session-{number}", cwd=project, parent_session=f"parent-{number}")
@@ -115,9 +113,7 @@ async def test_moves_of_the_leaf_and_pieces_of_texts_come_from_others(local: Ses
             assert (await anext(late)).text == "all of it"  # type: ignore[union-attr]
 
 
-async def test_two_hosts_of_a_server_and_its_own_follow_one_session(
-    local: SessionHost, url: str, remote: RemoteHost
-) -> None:
+async def test_hosts_of_a_server_and_its_own_follow_a_session(local: SessionHost, url: str, remote: RemoteHost) -> None:
     own = await local.create("main")
     first = await own.append_message("user", "one")
     async with RemoteHost(url) as other:
@@ -225,9 +221,7 @@ def test_a_stream_that_is_left_in_its_midst_leaves_no_generator_behind(tmp_path:
     assert [str(each.message) for each in warned] == []
 
 
-async def test_a_large_session_is_kept_by_its_index_and_within_a_bound(
-    local: SessionHost, server: Client, url: str
-) -> None:
+async def test_a_large_session_is_kept_by_index_within_a_bound(local: SessionHost, server: Client, url: str) -> None:
     own = await local.create("large")
     async with anyio.create_task_group():
         for _ in range(3):
@@ -247,5 +241,4 @@ def _message(number: int) -> Message:
 
 def test_the_library_does_not_load_it(anyio_backend: str) -> None:
     code = "import sys, treering, treering.cli; print([m for m in ('httpx2', 'treering.remote') if m in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout == "[]\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

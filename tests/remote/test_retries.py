@@ -21,9 +21,7 @@ APPENDS = 6
 
 
 @pytest.mark.feature("S-22")
-async def test_every_command_happens_once_and_every_caller_has_its_reply(
-    local: SessionHost, server: Client, tmp_path: Path
-) -> None:
+async def test_every_command_happens_once_and_callers_know(local: SessionHost, server: Client, tmp_path: Path) -> None:
     proxy = CuttingProxy(server.address)
     async with proxy.running(), RemoteHost(proxy.url) as remote:
         session = await remote.create("main", cwd="/work")
@@ -55,14 +53,11 @@ async def test_every_command_happens_once_and_every_caller_has_its_reply(
             assert own.leaf_id == ids[0]
             summary_id = await session.branch_with_summary(kept[number].id, "left")
             assert own.leaf_id == session.leaf_id == summary_id
-            keyed = await remote.get_or_create(f"chat:{number}")
-            assert keyed.message_count == 0
+            assert (await remote.get_or_create(f"chat:{number}")).message_count == 0
             drafted = await remote.create(f"draft {number}")
             copies = [await session.fork(), await session.fork(f"copy {number}")]
-            branched = await session.create_branched_session(ids[0])
-            assert branched.path() == own.path(ids[0])
-            exported = await session.export("native")
-            assert exported == (tmp_path / "root" / "main.jsonl").read_bytes()
+            assert (await session.create_branched_session(ids[0])).path() == own.path(ids[0])
+            assert await session.export("native") == (tmp_path / "root" / "main.jsonl").read_bytes()
             await remote.archive(drafted)
             await remote.unarchive(drafted)
             await remote.delete(drafted)
@@ -95,9 +90,7 @@ class ForgetfulProxy(CuttingProxy):
             await self._lost()
 
 
-async def test_a_move_of_the_leaf_that_is_sent_again_leaves_the_move_of_another_program(
-    local: SessionHost, server: Client
-) -> None:
+async def test_a_move_of_the_leaf_sent_again_leaves_that_of_another_program(local: SessionHost, server: Client) -> None:
     own = await local.create("main")
     first, second, _ = [await own.append_message("user", text) for text in ("one", "two", "three")]
 

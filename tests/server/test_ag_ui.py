@@ -114,9 +114,7 @@ async def test_a_page_talks_with_the_agent_of_the_documentation(client: Client, 
 
 
 @pytest.mark.feature("A-30")
-async def test_a_page_that_was_cut_off_gets_what_is_being_written_from_its_beginning(
-    client: Client, host: SessionHost
-) -> None:
+async def test_a_page_that_was_cut_off_gets_what_is_written_from_its_start(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "broken"})
     session = await host.load("broken")
     page = Page([said("mine", "Tell me.")])
@@ -157,9 +155,7 @@ async def test_a_page_that_was_cut_off_gets_what_is_being_written_from_its_begin
 
 
 @pytest.mark.feature("A-30")
-async def test_a_run_ends_with_what_it_waits_for_or_what_failed_and_follows_the_path(
-    client: Client, host: SessionHost
-) -> None:
+async def test_a_run_ends_with_what_it_waits_for_or_failed_along_the_path(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "ends"})
     session = await host.load("ends")
     page = Page([said("u1", "Paint it.")])

@@ -79,5 +79,4 @@ async def test_the_client_connects_runs_and_resumes(client: Client, host: Sessio
     assert told("broken")[-1][1] != STORY
     last = [*second, ("user", "Tell me a story."), ("assistant", STORY)]
     assert told("resumed") == told("fresh") == last
-    kept = [each.message.role for each in await session.entries() if isinstance(each, MessageEntry)]
-    assert kept.count("user") == 3
+    assert [each.message.role for each in await session.entries() if isinstance(each, MessageEntry)].count("user") == 3

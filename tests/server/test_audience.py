@@ -102,9 +102,7 @@ async def test_sixty_readers_share_one_subscription_and_get_each_entry_once(clie
     await shared(host, 0)
 
 
-async def test_when_the_reader_whose_stream_writes_to_all_leaves_another_one_does(
-    client: Client, host: SessionHost
-) -> None:
+async def test_if_the_reader_whose_stream_writes_to_all_leaves_another_does(client: Client, host: SessionHost) -> None:
     session = await host.create("a")
     await session.append_message("user", "first")
     received: list[Event] = []

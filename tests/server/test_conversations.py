@@ -130,8 +130,7 @@ async def test_pages_tell_each_item_once_whatever_is_appended_meanwhile(client: 
     page = await client.conversations.items.list(conversation.id, order="desc", limit=100)
     assert len(page.data) == 3  # the bound of its bytes
     assert (page.has_more, [item.id for item in page.data]) == (True, [item.id for item in large.data][::-1])
-    everything = client.conversations.items.list(conversation.id, limit=100)
-    assert len([item async for item in everything]) == 11
+    assert len([item async for item in client.conversations.items.list(conversation.id, limit=100)]) == 11
 
 
 async def test_what_is_large_or_secret_is_shown_if_it_is_asked_for(client: AsyncOpenAI) -> None:

@@ -44,9 +44,7 @@ PAYLOADS: list[dict[str, Any]] = [
 
 
 @pytest.mark.feature("S-4")
-async def test_what_is_posted_reads_back_in_the_library_and_the_other_way_round(
-    client: Client, host: SessionHost
-) -> None:
+async def test_what_is_posted_reads_back_in_the_library_and_vice_versa(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "a"})
     session = await host.load("a")
     for payload in PAYLOADS:
@@ -68,8 +66,7 @@ async def test_what_is_posted_reads_back_in_the_library_and_the_other_way_round(
 
     stored_all = await session.entries()
     assert len(stored_all) == len(PAYLOADS) + 2
-    read = await pages(client, "/v1/sessions/a/entries?limit=3")
-    assert read == [as_json(entry) for entry in stored_all]
+    assert await pages(client, "/v1/sessions/a/entries?limit=3") == [as_json(entry) for entry in stored_all]
     path = session.path()
     assert (await client.ask("GET", "/v1/sessions/a/path?limit=1000"))["ids"] == path
     first = await client.ask("GET", "/v1/sessions/a/path?limit=4&bodies=true")
@@ -167,9 +164,7 @@ async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(clien
 
 
 @pytest.mark.feature("S-8")
-async def test_what_the_caller_has_is_not_read_again_and_what_it_does_not_know_is_not_written(
-    tmp_path: Path, served: Serve
-) -> None:
+async def test_what_the_caller_has_is_not_read_again_nor_what_it_lacks_written(tmp_path: Path, served: Serve) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, limits=Limits(cache_bytes_max=0)) as host, served(host) as client:
         await client.ask("POST", "/v1/sessions", {"id": "a"})

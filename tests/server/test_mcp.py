@@ -84,8 +84,7 @@ async def test_a_token_reaches_its_own_sessions_alone(agents: dict[str, Agent], 
         (421, {**red.headers, "host": "elsewhere.example"}),
         (415, {**red.headers, "content-type": "text/plain"}),
     ):
-        problem = await red.client.ask("POST", "/mcp", body, status=status, headers=headers)
-        assert problem["status"] == status
+        assert (await red.client.ask("POST", "/mcp", body, status=status, headers=headers))["status"] == status
 
 
 @pytest.mark.feature("A-31")
@@ -100,8 +99,7 @@ async def test_a_client_follows_on_a_stream_of_its_own(agents: dict[str, Agent],
         "POST", "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers={**red.headers, **mine}
     )
     assert (said.status_code, said.content) == (202, b"")
-    answer = await red.post("resources/subscribe", {"uri": URI + session.id}, mine)
-    assert answer["result"] == {}
+    assert (await red.post("resources/subscribe", {"uri": URI + session.id}, mine))["result"] == {}
     await session.append_message("assistant", "Before the stream is open.")
     async with red.client.http.stream("GET", "/mcp", headers={**red.headers, **mine}) as stream:
         events = events_of(stream)
@@ -115,16 +113,13 @@ async def test_a_client_follows_on_a_stream_of_its_own(agents: dict[str, Agent],
     await blue.client.ask("GET", "/mcp", status=400, headers=blue.headers)
     await blue.client.ask("GET", "/mcp", status=404, headers={**blue.headers, **mine})
     await blue.client.ask("DELETE", "/mcp", status=404, headers={**blue.headers, **mine})
-    refused = await red.post("resources/subscribe", {"uri": URI + session.id})
-    assert refused["error"]["code"] == -32601
+    assert (await red.post("resources/subscribe", {"uri": URI + session.id}))["error"]["code"] == -32601
     await red.client.ask("DELETE", "/mcp", headers={**red.headers, **mine})
     await red.post("ping", {}, mine, status=404)
 
 
 @pytest.mark.feature("A-31")
-async def test_a_client_that_names_the_version_in_each_request_needs_no_hello(
-    agents: dict[str, Agent], host: SessionHost
-) -> None:
+async def test_a_client_that_names_the_version_needs_no_hello(agents: dict[str, Agent], host: SessionHost) -> None:
     red = agents["red"]
     session = await host.get_or_create("red:1")
 

@@ -86,9 +86,7 @@ async def _lines(session: Session) -> list[bytes]:
     return (await anyio.Path(session.file_path).read_bytes()).splitlines()[1:]
 
 
-async def test_branches_are_counted_on_the_path_and_lead_to_their_newest_leaf(
-    client: Client, host: SessionHost
-) -> None:
+async def test_branches_are_counted_on_the_path_and_lead_to_the_newest_leaf(client: Client, host: SessionHost) -> None:
     session = await host.create("a")
     root = await session.append_message("user", "root")
     left = [await session.append_message("assistant", "left one"), await session.append_message("user", "left two")]

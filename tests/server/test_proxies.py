@@ -101,10 +101,8 @@ async def test_behind_nginx_streams_come_at_once_and_the_prefix_and_the_host_fit
                     for number in range(3):  # each comes before the next one is written
                         await session.append_message("user", f"{number}")
                         assert (await anext(events)).data["seq"] == number + 1
-                appended = await http.post(f"{url}/entries", json=HELLO)
-                assert appended.status_code == 201
-                whole = await http.get(f"{url}/export")
-                assert whole.content == await session.export("native")
+                assert (await http.post(f"{url}/entries", json=HELLO)).status_code == 201
+                assert (await http.get(f"{url}/export")).content == await session.export("native")
                 assert (await http.get("/chat/v1", headers={"host": "evil.example"})).status_code == 421
                 cookie = (await http.post("/chat/login", json={"token": link})).headers["set-cookie"]
                 assert "; Secure" in cookie

@@ -68,8 +68,7 @@ async def test_sessions_over_http_are_those_of_the_library(client: Client, host:
     assert (await client.ask("GET", "/v1/keys/telegram%3A1"))["id"] == keyed["id"]
     assert (await host.get_or_create("telegram:1")).id == keyed["id"]
     await (await host.load("a")).append_message("user", "Hello")
-    forked = await client.ask("POST", "/v1/sessions/a/fork", {"id": "b"}, status=201)
-    assert forked["parent_session"] == "a"
+    assert (await client.ask("POST", "/v1/sessions/a/fork", {"id": "b"}, status=201))["parent_session"] == "a"
     assert await (await host.load("b")).entries() == await (await host.load("a")).entries()
     await client.ask("POST", "/v1/sessions/b/archive")
     assert [row.id for row in await host.list_sessions(status="archived")] == ["b"]
@@ -138,9 +137,7 @@ async def test_a_created_session_exists_before_anything_is_appended(client: Clie
 
 
 @pytest.mark.feature("S-7")
-async def test_a_repeated_creation_is_answered_as_the_first_one(
-    client: Client, host: SessionHost, served: Serve
-) -> None:
+async def test_a_repeated_creation_is_answered_as_the_first(client: Client, host: SessionHost, served: Serve) -> None:
     key = {"Idempotency-Key": "create-1"}
     first = await client.reply("POST", "/v1/sessions", {"cwd": "/x"}, headers=key)
     second = await client.reply("POST", "/v1/sessions", {"cwd": "/x"}, headers=key)

@@ -55,13 +55,10 @@ async def test_a_reader_that_is_cut_off_again_and_again_gets_each_entry_once(cli
     assert seqs(received) == [*range(1, writers * each + 2)]
     stored = await (await host.load("a")).entries()
     assert [event.data["id"] for event in received] == [entry.id for entry in stored]
-    cursor = Cursor.parse(received[-1].id or "")
-    assert cursor == (await host.load("a")).cursor
+    assert Cursor.parse(received[-1].id or "") == (await host.load("a")).cursor
 
 
-async def test_a_stream_begins_where_it_is_asked_to_and_says_when_it_has_caught_up(
-    client: Client, host: SessionHost
-) -> None:
+async def test_a_stream_begins_where_asked_to_and_says_when_it_caught_up(client: Client, host: SessionHost) -> None:
     session = await host.create("a")
     for number in range(5):
         await session.append_message("user", str(number))
@@ -405,9 +402,7 @@ async def test_a_reader_follows_the_leaf_and_what_the_session_is_doing(client: C
         assert (progress.event, progress.data) == ("transient", {"name": "progress", "data": 1, "session": "a"})
 
 
-async def test_the_text_of_an_answer_reaches_readers_that_are_quick_slow_or_late_whole(
-    client: Client, host: SessionHost
-) -> None:
+async def test_an_answers_text_reaches_readers_quick_slow_or_late_whole(client: Client, host: SessionHost) -> None:
     session = await host.create("a")
     await session.append_message("user", "Go")
     whole = "".join(f"word{number} " for number in range(400))
@@ -495,9 +490,7 @@ async def test_a_reader_of_the_list_comes_back_to_where_it_left(tmp_path: Path, 
             assert (asleep.event, asleep.data["live"]) == ("state", False)
 
 
-async def test_a_busy_session_is_told_a_few_times_a_second_and_its_last_state_always(
-    tmp_path: Path, served: Serve
-) -> None:
+async def test_a_busy_session_is_told_a_few_times_a_second_its_last_always(tmp_path: Path, served: Serve) -> None:
     every_s = 0.2
     async with SessionHost(tmp_path) as host, served(host, limits=ServerLimits(listed_every_s=every_s)) as client:
         session = await host.create("a")

@@ -180,8 +180,7 @@ async def test_a_role_covers_what_it_says(guarded: Client, host: SessionHost, to
         ("DELETE", "/v1/sessions/a", None),
         ("POST", "/v1/import", b""),
     ):
-        reply = await guarded.reply(verb, path, body, headers=reads)
-        assert reply.status_code == 403, (verb, path)
+        assert (await guarded.reply(verb, path, body, headers=reads)).status_code == 403, (verb, path)
     for verb, path in (("DELETE", "/v1/sessions/a"), ("POST", "/v1/import")):
         assert (await guarded.reply(verb, path, headers=writes)).status_code == 403
     for path in ("/v1/sessions", "/v1/sessions/a/tree", "/v1/search?q=hello", "/metrics"):

@@ -41,8 +41,7 @@ async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: Sessi
     report = await client.ask("POST", "/v1/import", exported.content, status=201)
     assert [(each["id"], each["added"]) for each in report["sessions"]] == [("a", 200)]
     assert await (await host.load("a")).export("native") == exported.content
-    again = await client.ask("POST", "/v1/import", exported.content, status=201)
-    assert again["sessions"][0]["added"] == 0
+    assert (await client.ask("POST", "/v1/import", exported.content, status=201))["sessions"][0]["added"] == 0
 
 
 async def test_a_session_that_cannot_be_put_is_refused_at_once_though_it_was_read_before(

@@ -71,8 +71,7 @@ async def test_operations_on_the_tree_are_those_of_the_library(client: Client, h
     assert (await client.ask("POST", f"{url}/compact", unsafe, status=422))["error"] == "UnsafeCut"
     compacted = await client.ask("POST", f"{url}/compact", {**unsafe, "first_kept_entry_id": ids[3]}, status=201)
     assert compacted["entry_id"] == session.leaf_id
-    renamed = await client.ask("PATCH", url, {"title": "Timeout"})
-    assert renamed["title"] == session.title == "Timeout"
+    assert (await client.ask("PATCH", url, {"title": "Timeout"}))["title"] == session.title == "Timeout"
     part = await client.ask("POST", f"{url}/fork", {"entry_id": ids[2]}, status=201)
     assert (await host.load(part["id"])).message_count == 3
 

@@ -14,18 +14,10 @@ import pytest
 
 from treering import FileStore, Limits, Message, Session, SessionHost, Settings, SyncHost, Usage, image, message, text
 from treering.contexts import ContextBuilder, SummaryRequest
-from treering.entries import (
-    BashExecution,
-    Label,
-    MessageEntry,
-    TextPart,
-    ToolExecution,
-    plain_text,
-    tool_result,
-    tool_use,
-)
+from treering.entries import BashExecution, Label, MessageEntry, TextPart, ToolExecution, plain_text, tool_use
 from treering.errors import EntryNotFound, InvalidEntry, InvalidInput, InvalidSessionId, NotASession, UnsafeCut
 from treering.events.arguments import check_word
+from treering.events.content import tool_result
 from treering.events.stores.base import Cursor
 from treering.models.echo import EchoModel
 from treering.models.exact_tokens import ExactTokenizer

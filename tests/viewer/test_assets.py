@@ -27,9 +27,7 @@ LINES_MAX = {"client.js": 1_000}  # programs of others load it as one file
 VIEWER = Path(__file__).parents[2] / "src/treering/server/viewer"
 
 
-async def test_one_page_stands_at_every_address_and_its_files_are_kept_for_ever(
-    host: SessionHost, serving: Serving
-) -> None:
+async def test_one_page_is_at_every_address_and_its_files_kept_for_ever(host: SessionHost, serving: Serving) -> None:
     async with serving(host, root_path="/a") as site, httpx2.AsyncClient(base_url=site.url) as http:
         pages = [await http.get(path) for path in PAGES]
         assert {page.status_code for page in pages} == {200}

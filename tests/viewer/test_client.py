@@ -255,8 +255,7 @@ async def test_a_stream_goes_on_after_a_restart_and_says_how_it_does(
         await until(page, "failed !== null || seen.length >= 11")
         await until(page, "states.at(-1) === 'open'")
         assert await page.evaluate("seen") == [["entry", seq] for seq in range(1, 12)]
-        states = await page.evaluate("states")
-        assert states[:3] == ["closed", "connecting", "open"]
+        assert (await page.evaluate("states"))[:3] == ["closed", "connecting", "open"]
         reply = await page.evaluate(
             "server.get('sessions/none').then(String, ({ name, status, error, retry }) => [name, status, error, retry])"
         )

@@ -129,9 +129,7 @@ async def test_a_stream_goes_on_after_whatever_came_instead_of_it(page: Page, al
     assert tokens == [*["first"] * 3, *["second"] * 5]
 
 
-async def test_a_request_is_repeated_with_its_key_and_refused_as_the_server_says(
-    page: Page, allowed: list[str]
-) -> None:
+async def test_a_request_is_repeated_by_its_key_and_refused_as_the_server_says(page: Page, allowed: list[str]) -> None:
     allowed += ["net::ERR", "502", "503", "429", "412"]
     moved = {"type": "urn:treering:problem:leaf-moved", "detail": "it moved", "error": "LeafMoved"}
     current = {"leaf": "e2", "cursor": "2-g"}

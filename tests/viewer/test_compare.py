@@ -28,9 +28,7 @@ TOP_TURN = """box => {
 
 
 @pytest.mark.feature("S-37")
-async def test_two_branches_stand_side_by_side_from_their_common_ancestor(
-    site: Site, host: SessionHost, page: Page
-) -> None:
+async def test_branches_stand_side_by_side_from_their_ancestor(site: Site, host: SessionHost, page: Page) -> None:
     session = await host.create("s")
     common = await session.append_many([message("user", "Fix it"), message("assistant", "I look at **it** first.")])
     left = await session.append_many([message("user", "One way"), *ERROR, *turns(14, random.Random(1))])

@@ -128,8 +128,7 @@ async def test_nothing_of_a_hostile_session_runs_or_loads(host: SessionHost, sit
         )
 
         # every element is one that the viewer makes, and none has a handler or an address that runs
-        found = await page.evaluate(_RUNNABLE)
-        assert found == []
+        assert await page.evaluate(_RUNNABLE) == []
         addresses = await path.locator(".said a").evaluate_all(
             "links => links.map((each) => [each.getAttribute('href'), each.rel])"
         )

@@ -31,9 +31,7 @@ LISTS = """() => [...document.querySelectorAll(".said ol, .said ul")].map((list)
 """For each list its direction, how wide its widest marker is, and how much room it has for that."""
 
 
-async def test_the_phone_keeps_a_session_in_two_lines_and_each_heading_in_one(
-    host: SessionHost, site: Site, page: Page
-) -> None:
+async def test_a_phone_keeps_a_session_in_two_lines_headings_in_one(host: SessionHost, site: Site, page: Page) -> None:
     parent = await host.create("chief")
     await parent.append_message("user", "Go on.")
     name = "A name that says far more than anybody asked for " * 20
@@ -164,9 +162,7 @@ async def test_a_session_that_is_not_there_says_so_once_and_leads_on(
         await expect(page.locator(".total")).to_have_text("1 session")
 
 
-async def test_a_session_of_one_line_has_the_same_ways_on_as_any_other(
-    site: Site, host: SessionHost, page: Page
-) -> None:
+async def test_a_session_of_one_line_has_the_ways_of_any_other(site: Site, host: SessionHost, page: Page) -> None:
     await (await host.create("one")).append_message("user", "Hello")
     places: list[float] = []
     for view in ("", "/tree", f"/compare/{(await host.load('one')).leaf_id}/x"):

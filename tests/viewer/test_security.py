@@ -57,9 +57,7 @@ INLINE = """async () => {
 
 
 @pytest.mark.feature("S-30")
-async def test_no_other_page_reads_or_writes_and_no_text_becomes_a_program(
-    tmp_path: Path, page: Page, allowed: list[str]
-) -> None:
+async def test_no_other_page_reads_or_writes_nor_text_is_run(tmp_path: Path, page: Page, allowed: list[str]) -> None:
     allowed += [".test", "CORS policy", "Content Security Policy", "40", "42", "net::ERR"]
     root = tmp_path / "root"
     async with SessionHost(root) as host:

@@ -165,9 +165,7 @@ async def test_every_entry_has_a_link_and_back_works(
 
 
 @pytest.mark.feature("S-35")
-async def test_what_is_written_appears_and_becomes_final_in_its_place(
-    host: SessionHost, site: Site, page: Page
-) -> None:
+async def test_what_is_written_appears_and_becomes_final_there(host: SessionHost, site: Site, page: Page) -> None:
     session = await host.create("growing")
     await session.append_message("user", "Tell me.")
     await page.goto(f"{site.url}s/growing")
@@ -225,9 +223,7 @@ async def test_what_is_written_appears_and_becomes_final_in_its_place(
 
 
 @pytest.mark.feature("S-35")
-async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
-    host: SessionHost, site: Site, page: Page
-) -> None:
+async def test_10_000_messages_are_readable_at_once_and_bounded(host: SessionHost, site: Site, page: Page) -> None:
     session = await tell_long(host, 2500)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/v1/" in request.url else None)
@@ -246,8 +242,7 @@ async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
 
     # what is worth jumping to is known of the whole path, though the end of it alone is loaded; turns are counted
     await expect(page.locator(".path-map .map-error")).to_have_count(25)
-    title = await page.locator(".path-map").get_attribute("title")
-    assert title == "25 errors, 2,500 prompts"
+    assert await page.locator(".path-map").get_attribute("title") == "25 errors, 2,500 prompts"
     await expect(page.locator(".by-user .turn").last).to_have_text("2500")
 
     # upward, through pages that are not loaded yet: nothing jumps, and the document does not grow

@@ -22,9 +22,7 @@ NAMES = """
 
 
 @pytest.mark.feature("S-34")
-async def test_the_list_is_live_searched_as_one_types_and_filtered(
-    page: Page, tmp_path: Path, serving: Serving
-) -> None:
+async def test_a_list_is_live_searched_as_one_types_and_filtered(page: Page, tmp_path: Path, serving: Serving) -> None:
     root = tmp_path / "filled"
     await fill(root)
     async with SessionHost(root) as host, serving(host) as site:
@@ -97,9 +95,7 @@ async def many() -> AsyncIterator[SessionHost]:
 
 @pytest.mark.feature("S-34")
 @pytest.mark.timeout(600)
-async def test_a_hundred_thousand_scroll_by_range_with_the_keyboard(
-    page: Page, many: SessionHost, serving: Serving
-) -> None:
+async def test_100_000_scroll_by_range_with_the_keyboard(page: Page, many: SessionHost, serving: Serving) -> None:
     asked: list[str] = []
 
     def note(request: Request) -> None:

@@ -216,9 +216,7 @@ async def test_a_tree_of_5000_entries_and_300_branches(site: Site, host: Session
     assert len(session.path()) == 11
 
 
-async def test_the_tree_is_walked_by_keys_and_is_an_indented_list_on_the_phone(
-    site: Site, host: SessionHost, page: Page
-) -> None:
+async def test_the_tree_is_walked_by_keys_and_indented_on_the_phone(site: Site, host: SessionHost, page: Page) -> None:
     session = await host.create("s")
     ids = await session.append_many(turns(3, random.Random(2)))
     side = await session.append_many(turns(2, random.Random(3)), below=ids[5], aside=True)
