@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
@@ -43,7 +44,7 @@ async def test_a_host_creates_loads_continues_and_lists_the_sessions_of_one_dire
             await host.load("main")
 
 
-@pytest.mark.feature("G-78")
+@pytest.mark.feature("G-78", "D-42")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_sessions_are_created_only_under_the_given_directory(dialect: Literal["native", "pi", "omp"]) -> None:
     disk = MemoryDisk()
@@ -56,11 +57,10 @@ async def test_sessions_are_created_only_under_the_given_directory(dialect: Lite
         await (await host.create("chosen", cwd="/elsewhere")).append_message("user", "Hello")
         await (await host.fork_from(session)).append_message("user", "more")
         await (await session.create_branched_session(session.path()[0])).append_message("user", "more")
-        for wrong in ("../x", "/elsewhere/x", "a/b", "..", ".", "", "a\0b", "a\\b"):
-            with pytest.raises(InvalidSessionId):
-                await host.create(wrong)
-            with pytest.raises(InvalidSessionId):
-                await host.fork_from(session, session_id=wrong)
+        for wrong in ("../x", "/elsewhere/x", "a/b", "..", ".", "", "a\0b", "a\nb", "a\\b"):
+            for call in (host.create, host.open, partial(host.fork_from, session)):
+                with pytest.raises(InvalidSessionId):
+                    await call(session_id=wrong)
     assert [path for path in disk.files() if not path.startswith("/data/sessions/")] == []
     assert len([path for path in disk.files() if path.endswith(".jsonl") and "/.treering/" not in path]) == 11
 

@@ -3,15 +3,16 @@
 Its own tests run over each store, too, as far as `over_stores` lets them take part.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import anyio
 import pytest
 from tests.stores.sqlite_example import SqliteStore
 from tests.stores.suites import SUITES_S, run_suites
 
-from treering import FileStore, KeyedSessions, MemoryStore, SessionHost, SessionNotFound, plain_text
+from treering import FileStore, KeyedSessions, MemoryStore, Message, Session, SessionHost, SessionNotFound, Usage
+from treering.entries import message, plain_text
 from treering.errors import SessionExists
 from treering.events.stores.base import Store
 from treering.events.stores.shelf import Shelf
@@ -52,43 +53,42 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], S
     return makers[request.param]
 
 
-async def test_a_conversation_is_the_same_when_it_is_reopened(make_store: Callable[[], Store]) -> None:
+async def state_of(session: Session) -> list[object]:
+    return [session.tree(), session.leaf_id, session.labels(), await session.entries(), await session.context()]
+
+
+@pytest.mark.feature("D-1", "D-2", "D-8")
+async def test_a_host_works_on_any_store(make_store: Callable[[], Store], tmp_path: Path) -> None:
     async with SessionHost(store=make_store()) as host:
-        session = await host.create("main")
+        session = await host.create("main", cwd="/work")
         first = await session.append_message("user", "Hello")
-        await session.append_message("assistant", "Hi")
+        await session.save_turn([message("assistant", "Hi"), message("user", "And a needle?")], Usage(1, 2))
         await session.branch(first)
-        await session.append_message("assistant", "Good day")
-        await session.branch(first)
-        live = [session.tree(), session.leaf_id, await session.entries(), await session.context()]
-    async with SessionHost(store=make_store()) as host:
-        session = await host.load("main")
-        assert [session.tree(), session.leaf_id, await session.entries(), await session.context()] == live
-
-
-async def test_a_subscriber_is_told_of_an_append(make_store: Callable[[], Store]) -> None:
-    async with SessionHost(store=make_store()) as host:
-        session = await host.create("main")
-        async with session.subscribe() as entries:
-            appended = await session.append_message("user", "Hello")
-            with anyio.fail_after(5):
-                async for entry in entries:
-                    if getattr(entry, "id", None) == appended:
-                        break
-
-
-async def test_sessions_are_listed_found_forked_and_deleted(make_store: Callable[[], Store]) -> None:
-    async with SessionHost(store=make_store()) as host:
-        await (await host.create("main")).append_message("user", "A needle in the hay")
-        await host.fork_from("main", session_id="copy")
+        other = await session.append_message("user", "Or rather:")
+        await session.set_label(first, "start")
+        await session.append_compaction("They greeted.", other, 10)
+        await KeyedSessions(host).add_message("telegram:1", "user", "Hey")
+        fork = await host.fork_from("main", session_id="copy")
+        await host.put(await fork.fork("copy of the copy"))
         with pytest.raises(SessionExists):
             await host.fork_from("main", session_id="copy")
-        await KeyedSessions(host).add_message("telegram:1", "user", "Hey")
+        await session.branch(first)
+        live = await state_of(session)
     async with SessionHost(store=make_store()) as host:
-        assert sorted(row.id for row in await host.list_sessions()) == ["copy", "main", "telegram_1"]
+        session = await host.load("main")
+        assert await state_of(session) == live
+        ids = [row.id for row in await host.list_sessions()]
+        assert sorted(ids) == ["copy", "copy of the copy", "main", "telegram_1"]
         async with host.search("needle") as hits:
-            assert {hit.session_id async for hit in hits} == {"copy", "main"}
-        assert [plain_text(each.content) for each in (await KeyedSessions(host).history("telegram:1"))] == ["Hey"]
+            assert {hit.session_id async for hit in hits} == {"copy", "copy of the copy", "main"}
+        messages: list[Message] = await KeyedSessions(host).history("telegram:1")
+        assert [plain_text(each.content) for each in messages] == ["Hey"]
+        async with session.subscribe() as entries:
+            appended = await session.append_message("user", "live")
+            async for entry in entries:
+                if entry.id == appended:  # type: ignore[union-attr]
+                    break
         await host.delete("main")
         with pytest.raises(SessionNotFound):
             await host.load("main")
+    assert set(os.listdir(tmp_path)) <= {"sessions", "sessions.db"}
