@@ -101,12 +101,10 @@ async def test_a_graph_with_interrupts_time_travel_and_an_update_of_an_old_check
         assert stopped["__interrupt__"][0].value == "May I look?"
         done = await talking(TreeringSaver(host)).ainvoke(Command(resume="yes"), config)  # another object
         assert said(done["messages"]) == ["the label", "", "seen (yes)", "It says seen (yes)."]
-
         session = await host.get_or_create("parcel")
         assert [each.role for each in await session.messages()] == ["user", "assistant", "tool", "assistant"]
         assert (await session.total_usage()).output_tokens == 4
         assert {hit.session_id async for hit in host.search("seen")} == {session.id}
-
         history = [each async for each in graph.aget_state_history(config)]
         before_answer = next(each for each in history if each.next == ("talk",) and len(each.values["messages"]) == 3)
         changed = await graph.aupdate_state(
@@ -116,7 +114,6 @@ async def test_a_graph_with_interrupts_time_travel_and_an_update_of_an_old_check
         branched = await graph.ainvoke(None, changed)
         assert said(branched["messages"])[2:] == ["torn", "It says torn."]
         assert said((await graph.aget_state(config)).values["messages"]) == said(branched["messages"])
-
         path = [plain_text(each.content) or each.content[0].type for each in await session.messages()]
         assert path[-1] == "It says torn."
         assert "It says seen (yes)." not in path

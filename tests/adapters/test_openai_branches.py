@@ -153,7 +153,6 @@ async def test_objects_of_one_session_add_to_its_branches_at_once(root: str, tmp
         assert main[4::2] == ["yes"] * 20
         for name in ("far", "near"):
             assert [word for word in main if word.startswith(name)] == [f"{name} {number}" for number in range(10)]
-
         await remote.delete_branch("side")
         with pytest.raises(ValueError, match="'side' does not exist"):
             await local.add_items(said("into nothing"))

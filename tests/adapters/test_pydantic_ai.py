@@ -272,14 +272,12 @@ async def test_a_run_continues_from_a_branch(root: str, kind: str) -> None:
         first = await agent(ToolCallPart("track", {"number": "Z9"}, "c1"), "In Lisbon.").run("Where is Z9?")
         ids = await save("support-42", first.all_messages(), where)
         assert same(await load("support-42", where), first.all_messages())
-
         one = await agent("Lost.").run("And Z8?", message_history=await load("support-42", where))
         added = await save("support-42", one.new_messages(), where)
         assert await save("support-42", one.new_messages(), where) == []  # sent again
         assert await save("support-42", one.all_messages(), where) == []
         assert same(await load("support-42", where), one.all_messages())
         assert said(one.all_messages()) == ["Where is Z9?", "In Lisbon.", "And Z8?", "Lost."]
-
         other = await agent("Tomorrow.").run("When?", message_history=await load("support-42", where, leaf_id=ids[-1]))
         await save("support-42", other.all_messages(), where)  # it leaves the branch where the first run ended
         assert same(await load("support-42", where), other.all_messages())

@@ -136,7 +136,6 @@ async def test_a_run_costs_what_it_grows_by_and_goes_on(root: str) -> None:
         kinds = [each.kind for each in await store.list_events(run_id=record.run_id)]
         assert (kinds[0], kinds[-1]) == ("run_started", "run_completed")
         assert await store.list_unresolved_tool_effects(run_id=record.run_id) == []
-
         again = await agent(store, 1).run(
             "And the other one?",
             conversation_id="talk-32",

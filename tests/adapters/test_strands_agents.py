@@ -109,7 +109,6 @@ async def test_an_agent_remembers_with_its_tools(root: str) -> None:
         assert second.state.get("asked") == 1
         await second.invoke_async("And Z8?")
         assert texts(second_model.asked[0]) == ["Where is Z9?", "In Lisbon.", "And Z8?"]
-
         own = host.find_by_key("support-42/helper")
         assert own is not None
         messages = own.messages()

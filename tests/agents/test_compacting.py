@@ -42,7 +42,6 @@ async def test_an_agent_compacts_only_if_it_would_use_the_reserve(session: Sessi
     counted = Usage(used - next_message - 10, 10, total_tokens=used - next_message)
     await session.append(answer("Well.", usage=counted))
     assert (await session.used_tokens()).total == used - next_message
-
     model = ScriptedModel(lambda request: "In short." if is_summary(request) else "Yes.", context_window=WINDOW)
     agent = AgentSession(model, session=session, options=AgentOptions(reserve_for_response=RESERVE))
     await agent.respond("Go on")

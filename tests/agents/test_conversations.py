@@ -249,7 +249,6 @@ async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_PlainSession(
         await agent.respond("Hello")
     assert len(model.requests) == 3
     assert session.turns == []
-
     stalled = Stalled("I am", anyio.Event())
     await respond_and_cancel(AgentSession(ScriptedModel([stalled]), session=session), stalled.reached)
     assert session.turns == []

@@ -173,7 +173,6 @@ async def test_the_policy_decides_whether_a_left_branch_is_summarized(session: S
     model = ScriptedModel(["one", Broken("tw", CUT), "two", "three", summary, "four"])
     hooks, options = AgentHooks(leaving=policy), AgentOptions(sleep=at_once)
     agent = AgentSession(model, session=session, hooks=hooks, options=options)
-
     first = await agent.respond("Say one")
     assert asked == []  # no branch was left
     second = await agent.respond("Say two")

@@ -160,14 +160,12 @@ async def test_bound_methods_partials_and_callable_objects_become_tools() -> Non
 
     bound = tool(store.fetch)
     assert (bound.name, bound.description, await bound({"key": "a"})) == ("fetch", "Fetch a text.", ToolOutput("one"))
-
     bare = Tool.of(partial(partial(fetch, store.fetch), mark="!"))
     assert (bare.name, bare.description) == ("fetch", "Fetch a text some times.")
     assert bare.spec.parameters["properties"] == {"key": {"type": "string"}, "times": {"type": "integer", "default": 1}}
     assert await bare({"key": "a", "times": 2}) == ToolOutput("oneone!")
     with pytest.raises(InvalidInput, match="unknown field `mark`"):
         await bare({"key": "a", "mark": "?"})
-
     called = Tool.of(store, name="store")
     assert called.description == "Fetch a text, if asked in capitals."
     assert await called({"key": "a", "upper": True}) == ToolOutput("ONE")

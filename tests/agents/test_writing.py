@@ -134,7 +134,6 @@ async def test_usage_is_counted_once_and_is_the_same_after_a_reload(host: Sessio
     assert (await session.view(UsageProjection())).total == total
     size = (await session.used_tokens()).total
     assert size == used[2].total_tokens  # the size of the context is the last request's, not the sum
-
     await host.passivate_idle()
     session = await host.load("used")
     assert (await session.rebuild(UsageProjection())).total == total

@@ -41,7 +41,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_writes_the_spread_of_each_side_and_no_local_path(results: Path) -> None:
     report: dict[str, Any] = json.loads(results.read_text())
-
     listed = {line.split()[0] for line in in_process("list").splitlines()}
     assert {scenario["name"] for scenario in report["scenarios"]} <= listed
     for scenario in report["scenarios"]:

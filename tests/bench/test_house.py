@@ -70,7 +70,6 @@ def questions(root: Path) -> list[str]:
 
 def test_each_figure_that_got_worse_is_named(tmp_path: Path) -> None:
     process = house("--check", "--bounds", str(bounds(tmp_path, files=1, median_lines=9_999)))
-
     assert process.exit_code == 1
     assert [line.split()[0] for line in process.output.splitlines()] == ["files", "median_lines"]
     assert "more than 1 (bounds.toml)" in process.output
@@ -80,18 +79,14 @@ def test_each_figure_that_got_worse_is_named(tmp_path: Path) -> None:
 def test_a_bound_of_an_unknown_figure_is_refused(tmp_path: Path) -> None:
     path = bounds(tmp_path)
     path.write_text(path.read_text().replace("files", "flies"))
-
     process = house("--check", "--bounds", str(path))
-
     assert process.exit_code == 2
     assert "no figure that can be bounded is called flies" in process.output
 
 
 def test_tightening_lowers_bounds_and_raises_none(tmp_path: Path) -> None:
     path = bounds(tmp_path, append_functions=1, median_lines=1)
-
     house("--tighten", "--check", "--bounds", str(path))
-
     lines = path.read_text().splitlines()
     files, functions, median = (
         next(each for each in lines if each.startswith(name)) for name in ("files", "append_functions", "median_lines")
@@ -120,7 +115,6 @@ def test_the_figures_are_those_of_the_library(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "import_times", lambda: 2.125)
     figures = json.loads(house("--json").output)["figures"]
     printed = house().output
-
     assert figures["files"] == len(walked())
     assert figures["lines"] == sum(len(path.read_text().splitlines()) for path in walked())
     assert figures["public_names"] == len(treering.__all__)
@@ -147,13 +141,11 @@ def test_circles_count_imports_in_functions_and_for_types(tmp_path: Path) -> Non
             "c/f.py": "from . import d\n",
         },
     )
-
     assert circles(root) == [["house.a", "house.b", "house.c.d"]]
 
 
 def test_a_package_and_a_module_of_it_can_be_a_circle(tmp_path: Path) -> None:
     root = package(tmp_path, {"c/__init__.py": "from .d import x\n", "c/d.py": "from ..c import y\n"})
-
     assert circles(root) == [["house.c", "house.c.d"]]
 
 
@@ -169,12 +161,10 @@ def test_a_package_and_a_module_of_it_can_be_a_circle(tmp_path: Path) -> None:
 )
 def test_a_question_of_class_is_found_in_any_spelling(tmp_path: Path, question: str) -> None:
     root = package(tmp_path, {"a.py": f"from x import FileStore\nstore = FileStore()\nok = {question}\n"})
-
     assert questions(root) == ["a.py:3"]
 
 
 def test_a_pattern_is_a_question_and_the_store_itself_may_ask(tmp_path: Path) -> None:
     pattern = "match store:\n    case FileStore():\n        pass\n"
     root = package(tmp_path, {"a.py": pattern, "stores/files/deep/b.py": pattern, "stores/c.py": pattern})
-
     assert questions(root) == ["a.py:2", "stores/c.py:2"]

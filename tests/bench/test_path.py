@@ -38,7 +38,6 @@ def test_each_way_begins_with_the_call_and_its_files_exist(ways: dict[str, Any])
 
 def test_every_call_on_a_warm_way_leads_to_a_step(ways: dict[str, Any]) -> None:
     steps = ways["warm"]["steps"]
-
     assert sum(step["calls"] for step in steps) == sum(step["times"] for step in steps) - 1
 
 
@@ -48,14 +47,12 @@ def test_a_warm_append_looks_writes_once_and_looks_again(ways: dict[str, Any]) -
 
 def test_opening_and_creating_pass_more_than_a_warm_append(ways: dict[str, Any]) -> None:
     warm, first, reopening = (sum(step["system_calls"] for step in walk["steps"]) for walk in ways.values())
-
     assert warm < first < reopening
 
 
 def test_the_table_has_the_named_way_and_its_sums(ways: dict[str, Any]) -> None:
     printed = path("warm").splitlines()
     steps = ways["warm"]["steps"]
-
     assert printed[0].startswith("warm append: ")
     assert [line.split()[0] for line in printed[2 : 2 + len(steps)]] == [step["name"] for step in steps]
     assert printed[2 + len(steps)].startswith(f"{len(steps)} functions")
@@ -66,5 +63,4 @@ def test_the_page_has_the_way_as_it_is(ways: dict[str, Any]) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
     block = page.partition("```text\nwarm append")[2].partition("```")[0]
     rows = [line.split()[:2] for line in block.splitlines()[2:-1]]
-
     assert rows == [[step["name"], step["file"]] for step in ways["warm"]["steps"]], "see: python -m bench path warm"

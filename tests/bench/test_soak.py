@@ -31,7 +31,6 @@ def tiny_soak(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 def test_a_tiny_soak_performs_every_operation_and_finds_every_entry(tiny_soak: tuple[str, Path]) -> None:
     result: dict[str, Any] = json.loads((tiny_soak[1] / "soak.json").read_text())
-
     done = result["did"]
     assert done.keys() == {"turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries"}
     assert min(done.values()) >= 1

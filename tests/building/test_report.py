@@ -84,7 +84,6 @@ async def test_only_summaries_of_its_time_stand_in_the_report_of_an_answer(sessi
     chosen = budget(2_000)
     await session.build_context(chosen, leaf_id=ids[38], summarizer=ScriptedSummarizer())
     later = await session.append_message("assistant", "Done.")
-
     now = await session.context_report(later, budget=chosen)
     await check(session, now)
     assert now.strategy == "recent-plus-summary"

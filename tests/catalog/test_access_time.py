@@ -38,7 +38,6 @@ async def test_only_loading_and_appending_set_the_time_of_access(root: Path, clo
         await create_session(host, "other")
         created, first = (await row_of(host, "s")).created, await accessed(host, "s")
         assert first > created
-
         await host.list_sessions()
         await host.resolve("s")
         await host.find_recent()  # the other session
@@ -53,7 +52,6 @@ async def test_only_loading_and_appending_set_the_time_of_access(root: Path, clo
         if not in_memory:
             await (await host.load("s", read_only=True)).messages()
         assert await accessed(host, "s") == first
-
         await session.append_message("assistant", "Hi")
         second = await accessed(host, "s")
         await host.load("s")

@@ -96,7 +96,6 @@ async def test_a_listing_with_an_index_opens_only_the_changed_session_files(root
         assert (row.project, row.project_hash) == ("/work/project", project_hash("/work/project"))
         assert row.created <= row.modified <= (row.last_accessed or row.created)
         assert row.path == str(root / f"s{number:02}.jsonl")
-
     with (root / "s03.jsonl").open("ab") as file:  # another program
         file.write(MESSAGE)
     rows = await listed(root, reading=["s03"])

@@ -288,14 +288,12 @@ async def test_a_stored_message_has_its_id_seq_parent_time_and_tokens(tmp_path: 
         session = await host.create()
         question = await session.append_message("user", "How many tokens is this?")
         answer = await session.append_message("assistant", "Six or so.", model="m")
-
         stored = await session.stored_message(answer)
         assert (stored.id, stored.seq, stored.parent_id) == (answer, 2, question)
         assert stored.message.role == "assistant"
         assert stored.message.model == "m"
         assert stored.timestamp.tzinfo is not None
         assert stored.tokens == message_tokens(stored.message) > 0
-
         label = await session.set_label(answer, "done")
         with pytest.raises(InvalidInput, match="is a label"):
             await session.stored_message(label)

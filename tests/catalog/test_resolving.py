@@ -326,7 +326,6 @@ async def test_a_moved_project_has_its_sessions_under_the_new_path_and_a_link(ro
     async with SessionHost(root) as host:
         await create_session(host, "one", cwd=project)
         assert len(await host.list_sessions(project=project)) == 1
-
         project.rename(moved)
         project.symlink_to("shop2")
         assert len(await host.list_sessions(project=project)) == 1

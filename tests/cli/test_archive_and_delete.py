@@ -44,7 +44,6 @@ def test_an_archived_session_can_be_read_and_unarchived(cli: Cli) -> None:
     assert (cli.ids(), cli.ids("--archived")) == (["two"], ["one"])
     cli("archive", "two")
     assert cli("sessions").stderr == "no sessions yet; 2 archived: --archived lists them\n"
-
     assert cli("unarchive", "one", "two", "-q").output == ""
     assert sorted(cli.ids()) == ["one", "two"]
     assert cli.files()["one.jsonl"].startswith(before)
@@ -213,7 +212,6 @@ def test_gc_reports_first_and_archives_with_apply(cli: Cli) -> None:
     assert [(each["session_id"], each["reason"]) for each in report["archived"]] == [("old", "inactive")]
     assert cli.files() == files
     assert sorted(cli.ids()) == ["new", "old"]
-
     assert cli("gc", "--apply").stderr == "1 session archived\n"
     assert (cli.ids(), cli.ids("--archived")) == (["new"], ["old"])
     assert cli("gc", "-q").output == ""

@@ -375,7 +375,6 @@ def test_compact_reports_first_and_compacts_with_apply(cli: Cli) -> None:
     assert cut == f"would summarize 4 messages, and would keep 2 messages from {kept[:8]} on"
     assert tokens.startswith(f"tokens before {report.tokens_before:,}, after about ")
     assert result.stderr == "nothing was written: use /compact --apply to compact\n"
-
     applied = cli.chat("-r", "abc-1", lines=("/compact --apply --keep-tokens 50",))
     assert applied.stdout.startswith(f"summarized 4 messages, and keeps 2 messages from {kept[:8]} on\n")
     assert applied.stderr == ""

@@ -28,7 +28,6 @@ def test_a_dry_run_reports_and_writes_nothing(cli: Cli, long: str) -> None:
     assert 0 < cut < len(entries)
     assert report["tokens_before"] > report["tokens_after"] > 0
     assert (report["entry_id"], report["summary"]) == (None, "")
-
     result = cli("compact", "long", "--keep-tokens", "1000")
     first, second, _ = result.stdout.splitlines()
     shown = report["first_kept_entry_id"][:8]
@@ -103,7 +102,6 @@ def test_debug_context_shows_what_would_be_sent_and_fits_the_window(cli: Cli, lo
         (each["entry_id"], each["content"]) for each in context["messages"]
     ]
     assert (shown["strategy"], shown["counts"]["included"], shown["token_budget"]) == ("full-history", 40, 75_000)
-
     tight = cli.json("debug", "context", "long", "--window", "2000")
     assert tight["strategy"] != "full-history"
     assert tight["tokens_used"] <= tight["token_budget"] == 1500

@@ -210,7 +210,6 @@ def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(cli: 
     archived = root / "deep" / "archived.jsonl.gz"
     cli.write(line_of_message("a", None, "x", 1), name="other.jsonl", header={**HEADER, "id": "another"})
     before = {path: path.read_bytes() for path in root.rglob("*.jsonl*") if path.is_file()}
-
     found = examine(root)
     assert [(each.path, each.line, each.code, each.severity) for each in found] == [
         (str(branched), None, "same_session_id", "warning"),
@@ -226,7 +225,6 @@ def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(cli: 
     assert result.stdout.startswith(f"{branched}: warning: its session id 's-1' is also that of {archived}")
     assert cli("doctor", str(root)).stdout.count("is also that of") == 2
     assert {path: path.read_bytes() for path in root.rglob("*.jsonl*") if path.is_file()} == before
-
     assert examine(copy) == []  # alone, nothing is the matter with it
     copy.unlink()
     archived.unlink()
@@ -294,7 +292,6 @@ def test_the_command_prints_findings_and_fails_and_repairs_them(cli: Cli) -> Non
     assert (result.exit_code, result.stderr) == (1, "1 session, 1 finding\n")
     found = {"path": str(path), "line": 2, "byte": SIZE, "code": "parent_missing", "severity": "error"}
     assert json.loads(result.stdout) == [{**found, "message": MISSING, "entry_id": "a"}]
-
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b'{"torn')
     fate = "the file ends in 6 bytes of an unfinished line, which is moved to a file of its own at the next "
@@ -302,7 +299,6 @@ def test_the_command_prints_findings_and_fails_and_repairs_them(cli: Cli) -> Non
     result = cli("doctor", cli.folder)
     assert result.stdout.splitlines() == [f"{path}:2:{SIZE}: error: {MISSING}", f"{path}:3:{size}: error: {fate}"]
     assert (result.exit_code, result.stderr) == (1, "1 session, 2 findings\n")
-
     result = cli("doctor", cli.folder, "--repair")
     (fragment,) = cli.folder.glob("*.torn-*")
     assert result.stdout.splitlines() == [

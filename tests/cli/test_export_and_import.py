@@ -107,7 +107,6 @@ def test_an_export_can_be_imported_unless_it_is_redacted(cli: Cli, tmp_path: Pat
         assert result.stdout.split("  ")[0] == "one"
         assert result.stderr == "1 session, 1 new, 2 lines added\n"
         assert SECRET in cli("context", "one", "--root", tmp_path / f"elsewhere-{format_}").stdout
-
     redacted = tmp_path / "redacted.json"
     result = cli("export", "one", "-f", "json", "-o", redacted, "--redact")
     assert result.exit_code == 0
@@ -222,7 +221,6 @@ def test_files_that_are_not_sessions_are_counted_and_named(cli: Cli, projects: P
     named = ", ".join(str(projects / f"{number}.md") for number in range(5))
     assert f"18 files are not sessions of a known format: {named} and 13 more" in result.stderr.splitlines()
     assert "not sessions" not in cli("import", projects, "-q").stderr
-
     report = cli.json("import", projects)
     assert [each["format"] for each in report["sessions"]] == ["pi", "claude-code"]
     assert (report["unknown"], len(report["unknown_paths"]), report["failed"], report["refused"]) == (9, 5, [], 0)
@@ -240,7 +238,6 @@ def test_an_import_fails_only_if_a_named_path_cannot_be_imported(cli: Cli, proje
     result = cli("import", projects, newer, "--json")
     assert result.exit_code == 1
     assert [each["path"] for each in json.loads(result.stdout)["failed"]] == [str(newer), str(newer)]
-
     (tmp_path / "empty").mkdir()
     assert "holds no session in any known format" in cli.error("import", tmp_path / "empty")
 

@@ -77,7 +77,6 @@ def test_the_list_at_a_terminal_shows_filters_resizes_and_quits(cli: Cli, three_
     assert re.fullmatch(r"  CORS issues     (Today \d+:\d\d [AP]M|Yesterday) {2,}2 messages", lines[2])
     assert lines[4:6] == ["user: Implement auth", "assistant: About 'Implement auth': yes."]
     assert lines[-1] == "[Enter] Resume  [n] New session  [/] Filter  [Tab] All projects  [q] Quit"
-
     terminal.press("\x1b[B")
     assert terminal.until("About 'Fix CORS'")[2].startswith("▸ CORS issues")
     terminal.press("\t")

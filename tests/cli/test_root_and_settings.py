@@ -20,7 +20,6 @@ def test_the_root_comes_from_the_option_the_environment_or_the_platform(
     assert cli.ids() == [here]
     assert cli.ids("--root", str(tmp_path / "elsewhere")) == []
     assert cli("sessions", "--json", env={"TREERING_ROOT": str(tmp_path / "elsewhere")}).stdout == "[]\n"
-
     monkeypatch.delenv("TREERING_ROOT")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -92,18 +92,15 @@ def test_the_current_session_can_be_set_used_and_cleared(cli: Cli, three_session
     assert cli("current").stdout == ""
     assert cli("current").stderr == "this project has no current session\n"
     assert cli.json("current") is None
-
     result = cli("current", three_sessions["cors"][:8])
     assert (result.exit_code, result.stdout) == (0, "")
     assert cli.json("current")["id"] == three_sessions["cors"]
     assert [line[0] for line in cli.lines("sessions")] == [" ", "*"]
     assert cli("chat", "--continue", "-p", "Once more").exit_code == 0
     assert cli.json("info", three_sessions["cors"])["session"]["message_count"] == 4
-
     set_to = cli("current", three_sessions["cors"][:8], "--json")
     assert json.loads(set_to.stdout) == cli.json("current")
     assert set_to.stderr.count("is the current session of") == 1
-
     assert cli("current", "--clear").exit_code == 0
     assert cli("current").stdout == ""
     assert cli("current", "--clear", "--json").stdout == "null\n"

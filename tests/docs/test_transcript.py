@@ -17,14 +17,12 @@ def test_a_chat_goes_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.Monke
     command, *shown = block.splitlines()
     assert command == "$ treering chat -c"
     typed = [line[2:] for line in shown if line.startswith("> ")]
-
     first = Terminal("chat", cwd=tmp_path, columns=100, lines=50)
     first.ask(typed[0], "(echo, 1 message)")
     first.press("/label . answer\r")
     first.until("is labelled")
     first.ask(typed[1], "(echo, 3 messages)")
     assert first.leave() == 0
-
     second = Terminal("chat", "-c", cwd=tmp_path, columns=100, lines=50)
     for words in typed[2:]:
         second.until_prompt()

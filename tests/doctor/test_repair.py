@@ -284,13 +284,11 @@ def test_every_kind_of_damage_is_found_and_repaired_and_no_line_is_lost(damaged_
             data = Path(each.path).read_bytes()
             assert each.byte is not None
             assert (data[: each.byte].count(b"\n") + 1, data[: each.byte][-1:] in (b"", b"\n")) == (each.line, True)
-
     before = lines_of(damaged_root)
     assert [each for each in repair(damaged_root) if not each.done] == []
     assert before - lines_of(damaged_root) == set()
     assert examine(damaged_root) == []
     assert repair(damaged_root) == []
-
     after = lines_of(damaged_root)
     assert json.dumps(B).encode() in (damaged_root / "late.jsonl").read_bytes().splitlines()
     assert {each.code for each in examine(damaged_root, known=True)} > {
@@ -571,13 +569,11 @@ def test_companions_of_an_archived_session_are_moved_aside(tmp_path: Path, suffi
     companion(path, suffix).write_bytes(b"garbage")
     before = packed.read_bytes()
     assert [each.code for each in examine(tmp_path)] != []
-
     locks = locks_of(OsDisk(), str(tmp_path))
     held = locks.take(os.path.realpath(path))
     assert not isinstance(held, Exception)
     assert actions(repair(tmp_path)) == [("a.jsonl.gz", "locked")]
     locks.give_back(held)
-
     assert actions(repair(tmp_path)) == [(f"a.jsonl{suffix}", "moved_aside")]
     assert examine(tmp_path) == []
     assert packed.read_bytes() == before

@@ -92,7 +92,6 @@ def test_no_text_and_no_field_of_an_entry_or_header_keeps_a_secret(
     assert "[redacted:" in shown
     assert sum(redaction.counts.values()) >= 1
     assert Redaction().text(shown) == shown, "redacting again changes nothing"
-
     raw = Raw(json.dumps({"deep": [{original: {"note": original}}], "n": 1}).encode())
     content: list[Content] = [
         text(original),

@@ -107,7 +107,6 @@ def test_two_processes_in_one_file_and_a_rewind_make_branches(read: Read) -> Non
     )
     assert texts(session, "a2") == ["Plant.", "Where?", "Here.", "One."]
     assert texts(session) == ["Plant.", "Where?", "There.", "Two."]
-
     rewound = read(ASKED, SAID, said("user", "u2", "a1", {"text": "Here."}), system("w1", "a1", "rewind", truncated=1))
     assert texts(rewound) == ["Plant.", "Where?"]
     assert isinstance(rewound.entries[-1], CustomEntry)

@@ -526,7 +526,6 @@ def test_what_repeats_other_fields_is_reported_where_it_says_more(tmp_path: Path
         (tmp_path / "g.jsonl").write_text(lines({"sessionId": "g", "projectHash": "ab"}, said))
         (session,) = read_sessions(tmp_path / "g.jsonl", "gemini")
         assert [each.kind for each in session.findings if isinstance(each, LeftOut)] == expected
-
     state = {"status": "completed", "input": {"description": "Lists the loaves"}, "output": "two"}
     part = {"id": "prt_1", "type": "tool", "tool": "bash", "callID": "c1", "state": state}
     info = {"id": "msg_1", "role": "assistant", "time": {"created": 1}}

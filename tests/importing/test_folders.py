@@ -48,11 +48,9 @@ async def test_the_projects_of_claude_code_are_imported_with_their_sub_agents(tm
     copy_data("claude_code/work.jsonl", projects / "-work-shop" / "work.jsonl")
     (projects / "-work-shop" / "tool-results").mkdir()
     (projects / "-work-shop" / "tool-results" / "r1.txt").write_text("A result.")
-
     async with SessionHost(tmp_path / "alone") as host:
         alone = await host.import_sessions(CLAUDE / "delegating.jsonl")
     assert len(alone) == 3
-
     reports = await import_twice(tmp_path / "sessions", projects)
     assert [each.id for each in reports[:3]] == [each.id for each in alone]
     assert [each.entries for each in reports[:3]] == [each.entries for each in alone]
@@ -106,7 +104,6 @@ async def test_another_root_is_imported_and_the_files_beside_its_logs_are_ignore
     assert (other / f"telegram_2.jsonl{suffix}").exists()
     for beside in ("telegram_1.jsonl.bak", "telegram_1.jsonl.torn-7-0000abcd", "telegram_1.jsonl.leaf"):
         (other / beside).write_bytes((other / "telegram_1.jsonl").read_bytes())
-
     reports = await import_twice(tmp_path / "sessions", other)
     assert [(each.id, each.format) for each in reports] == [("telegram_1", "native"), ("telegram_2", "native")]
     assert (reports.unknown, reports.failed) == (0, ())
@@ -158,7 +155,6 @@ async def test_a_folder_with_sessions_of_all_programs_is_imported(tmp_path: Path
     line = b'{"id":"m1","seq":1,"parentId":null,"role":"user","content":"Hello","tokens":{}}\n'
     (folder / "messages.jsonl").write_bytes(line)
     (folder / "metadata.json").write_text('{"version": 1, "id": "n-1"}')
-
     reports = await import_twice(tmp_path / "sessions", everything)
     found = {each.format for each in reports}
     assert found == {*format_names()} - {"native", "treering-json"}  # which the folder has no sample of

@@ -168,7 +168,6 @@ async def test_messages_that_the_other_program_added_follow_the_session(format: 
         assert leaf in session.path()
         (again,) = await host.import_sessions(out)
         assert again.added == 0
-
         mine = await session.append_message("user", "Mine.")
         continue_file(out, format, "Further.")
         (further,) = await host.import_sessions(out)

@@ -31,7 +31,6 @@ def test_the_status_shows_the_server_schema_and_hosts(cli: Cli, server: LocalSer
         "there is none yet: treering postgres migrate makes it" in each for each in cli.lines("postgres", "status")
     )
     assert cli.json("postgres", "status")["version"] == 0  # to look changes nothing
-
     migrated = cli.json("postgres", "migrate", "-q")
     assert (migrated["before"], migrated["after"]) == (0, before["newest"])
     assert cli.json("postgres", "migrate", "-q")["before"] == before["newest"]
@@ -84,7 +83,6 @@ async def test_after_a_restored_backup_followers_begin_anew_anyway(cli: Cli, ser
     shutil.copytree(server.data, backup)
     await to_thread.run_sync(server.start)
     lost = await write(url, "third", "fourth")
-
     await to_thread.run_sync(server.stop, "immediate")
     shutil.rmtree(server.data)
     await to_thread.run_sync(shutil.move, backup, server.data)

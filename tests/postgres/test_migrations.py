@@ -216,7 +216,6 @@ async def test_a_migration_that_waits_for_a_long_transaction_lets_appends_pass(
             await anyio.to_thread.run_sync(administration.migrate)
         assert load.acknowledged > before
         assert administration.status().version == len(schemas.MIGRATIONS) - 1
-
         monkeypatch.setattr(schemas, "TRIES_MAX", 100_000)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, administration.migrate)

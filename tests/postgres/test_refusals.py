@@ -84,7 +84,6 @@ async def test_passwords_come_from_the_password_file_or_the_environment(
     assert "no password supplied" in said
     said = await refused(asks.replace(role, f"{role}:{quote(SECRET + '!')}"), StoreUnavailable)
     assert said.endswith(f'authentication failed for user "{role}"): check role and password (.pgpass, PGPASSWORD)')
-
     with monkeypatch.context() as context:
         context.setenv("PGPASSWORD", SECRET)
         async with SessionHost(asks) as host:
@@ -106,7 +105,6 @@ async def test_a_role_that_may_not_is_told_the_statement_and_the_command_that_gr
     said = await refused(asks, ReadOnly)
     assert said.startswith(f"{server.folder}:5432/postgres: schema {schema!r} has version 0, this program needs ")
     assert said.endswith("): run 'treering postgres migrate' as the role that owns it")
-
     async with SessionHost(url) as host:
         await (await host.create("one")).append_message("user", "Hello")
     said = await refused(asks, ReadOnly)

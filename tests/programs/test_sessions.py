@@ -153,20 +153,17 @@ async def test_damage_in_one_program_is_a_mark_in_its_row_and_others_go_on(machi
         unread = {row.path: row for row in sessions.rows.values() if row.state is None}
         assert {Path(path).name for path in unread} == {"newer.jsonl", "notes.jsonl"}
         assert "has version 99" in (unread[str(machine.pi / "newer.jsonl")].problem or "")
-
         machine.rollout.write_bytes(b"\0" * 300 + b"\n")
         oven = ("codex", OVEN)
         await until(sessions, lambda: sessions.rows[oven].state is None)
         row = sessions.rows[oven]
         assert (row.id, row.title, row.cwd, row.doing(row.updated)) == (OVEN, "Oven test", "/work/bakery", "error")
         assert row.problem == "the file is not a session of Codex"
-
         append(machine.growing, claude_line(3, "Still here?"))
         await until(sessions, lambda: line_of(sessions.rows["claude-code", GROVE]) == "Still here?")
         append(machine.growing, b"{ not json\n", claude_line(4, "Yes.", "assistant"))
         await until(sessions, lambda: line_of(sessions.rows["claude-code", GROVE]) == "Yes.")
         assert "not a JSON object" in (sessions.rows["claude-code", GROVE].problem or "")
-
         machine.rollout.write_bytes(whole)
         await until(sessions, lambda: line_of(sessions.rows[oven]) == "Thanks.")
         assert sessions.rows[oven].problem is None

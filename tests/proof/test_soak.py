@@ -36,7 +36,6 @@ def test_a_stopped_run_tells_what_is_done_and_continues_at_its_next_slice(tmp_pa
     assert process.returncode == 128 + signal.SIGINT
     assert f"{first['figures']['seeds run']:,}        10,000  seeds run".encode() in told
     assert b"stopped: --resume continues" in told
-
     continued = [*command, "--resume", "--scale", "0.002"]
     done = subprocess.run(continued, cwd=soak.PROJECT, capture_output=True, text=True, check=False)
     second = parts_of(state)["simulation"]
@@ -74,7 +73,6 @@ def test_a_failure_names_the_command_that_repeats_it_and_the_rest_runs(
     assert "not run: the tool is not installed" in told
     with pytest.raises(AssertionError, match="it is nine"):
         soak.main(["--part", "nines", "--seed", "9"], parts)
-
     assert soak.main(["--jobs", "0", "--state", str(state), "--part", "tools"], parts) == 1, "nothing was proved"
     state.write_bytes(state.read_bytes().replace(b'"code": "', b'"code": "0'))
     with pytest.raises(SystemExit):

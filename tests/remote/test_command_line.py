@@ -94,9 +94,7 @@ def test_a_command_shows_of_a_server_what_it_shows_of_its_root(
         assert (here.stdout_bytes, here.exit_code) == (there.stdout_bytes, there.exit_code), (args, here.output)
         assert here.stderr.replace(url, str(root)) == there.stderr, args
         assert (there.stdout_bytes == b"") == (there.exit_code != 0 or "nothing at all" in args), args
-
     _follow_shows_the_same(root, url, token)
-
     # A chat writes, so the one that needs no server has a copy of the root.
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)

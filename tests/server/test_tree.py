@@ -118,7 +118,6 @@ async def test_the_report_of_a_context_is_that_of_the_library(client: Client, ho
     assert {item["fate"] for item in report["items"]} == {"sent", "summarized"}
     await client.ask("GET", f"{url}?entry=nobody", status=404)
     assert (await client.ask("GET", f"{url}?window=20", status=422))["error"] == "ContextOverflow"
-
     # a part of the messages, by default the last ones, with the figures of all
     part = await client.ask("GET", f"{query}&limit=2")
     assert part["start"] == len(report["items"]) - 2

@@ -38,7 +38,6 @@ async def test_a_compaction_has_a_summary_and_it_is_a_string(host: SessionHost, 
     with pytest.raises(TypeError, match="summary"):
         await session.append_compaction(first_kept_entry_id=first, tokens_before=10)  # type: ignore[call-arg]
     assert await anyio.Path(root, "s.jsonl").read_bytes() == before
-
     await session.append_compaction("short", first, 10)
     *_, line = (await anyio.Path(root, "s.jsonl").read_bytes()).splitlines()
     stored = json.loads(line)

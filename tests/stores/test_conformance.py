@@ -77,7 +77,6 @@ def test_the_suite_fails_for_each_broken_store_and_passes_for_a_sound_one(tmp_pa
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-k", "asyncio", f"--junitxml={report}", *chosen]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     assert outcome.returncode == pytest.ExitCode.TESTS_FAILED, outcome.stdout + outcome.stderr
-
     failed: set[tuple[str, str]] = set()
     passed: set[tuple[str, str]] = set()
     for case in ElementTree.parse(report).iter("testcase"):

@@ -149,7 +149,6 @@ async def test_lines_that_a_flush_lost_survive_the_end_of_their_host(failing: st
     if failing == "a repeated flush":
         with pytest.raises(AppendInDoubt):
             await store.resolve(writer.lease)
-
     memory = killed(memory)
     next_store = FileStore("/sessions", disk=memory, durability="file")
     next_writer = await own(next_store)
@@ -258,7 +257,6 @@ async def test_a_replaced_log_that_cannot_be_read_for_a_while_is_not_forgotten(o
         await store.release([writer.lease])
     assert await read_all(store, "a.jsonl") == bare(lines(1, 3))
     replacement = bare(lines(5, 5 + lines_max))
-
     for _ in range(2):
         put_file(memory, "/sessions/new", HEADER + b"".join(each + b"\n" for each in replacement))
         memory.rename("/sessions/new", LOG)

@@ -548,7 +548,6 @@ async def test_acquiring_a_log_flushes_it_only_if_it_changed_since_its_release(d
     disk = RecordingDisk()
     store = FileStore("/sessions", disk=disk, durability=durability)
     other = FileStore("/sessions", disk=disk)
-
     mine = await own(store)
     await mine.append(line(1))
     before = len(flushes(disk))
@@ -568,7 +567,6 @@ async def test_what_is_kept_about_released_logs_is_bounded(monkeypatch: pytest.M
     monkeypatch.setattr("treering.events.stores.files.durability.flushing.FLUSHED_MAX", 2)
     disk = RecordingDisk()
     store = FileStore("/sessions", disk=disk, durability="file")
-
     for ref in ("a.jsonl", "b.jsonl", "deleted.jsonl", "c.jsonl"):
         mine = await own(store, ref)
         await mine.append(line(1))

@@ -56,7 +56,6 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint(name, f"{__name__}:{value}", opening.GROUP)
         for name, value in (("ill", "make_ill"), ("toy", "make_toy"), ("nothing", "make_nothing"))
     )
-
     monkeypatch.setattr("importlib.metadata.entry_points", points.select)
     made.clear()
 

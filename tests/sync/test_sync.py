@@ -76,7 +76,6 @@ def test_threads_append_to_their_own_sessions_and_to_a_shared_one(host: SyncHost
     shared.append_message("user", "begin")
     with ThreadPoolExecutor(8) as pool:
         seen = list(pool.map(work, range(8)))
-
     assert seen == [[f"{number}-{turn}" for turn in range(10)] for number in range(8)]
     assert len(shared.entries(custom_type="seen")) == 80
     assert len(host.list_sessions()) == 9
@@ -92,7 +91,6 @@ def test_iterating_over_entries_includes_one_appended_meanwhile(host: SyncHost) 
     iterator = session.iter_entries()
     assert next(iterator).id == ids[0]
     later = session.append_custom_entry("odd", None)
-
     assert [entry.id for entry in iterator] == ids[1:]
     assert [entry.id for entry in session.iter_entries(598)] == [*ids[598:], later]
     assert [entry.id for entry in session.iter_entries(custom_type="odd")] == [*ids[1::2], later]
@@ -134,7 +132,6 @@ def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
         found += [entries.receive(PATIENCE_S) for _ in range(5)]
         assert entries.lag >= 0
         assert entries.cursor == session.cursor
-
     assert [item.id for item in found if isinstance(item, MessageEntry)] == expected
     with session.subscribe(after=5) as entries:
         assert len(entries.receive_many()) == 1

@@ -383,7 +383,6 @@ def test_synced_bytes_always_survive_and_other_bytes_were_written_at_some_point(
     prefixes = {content[:length] for content in written for length in range(len(content) + 1)} | {b""}
     for state in disk.crash_states():
         assert set(state.files().values()) <= prefixes
-
     synced = len(disk.operations)
     append_to(disk, "/safe", b"acknowledged", sync=True)
     disk.sync_directory("/")

@@ -42,7 +42,6 @@ async def test_agents_write_within_seconds_and_the_page_shows_entries_arriving_a
                 assert len(first) >= 20
                 await one_that_writes(http, first)
                 assert monotonic() - began < WITHIN_S + waited_s(before)
-
                 await page.goto(f"{url}/")
                 await until(page, "() => document.querySelectorAll('.page-live .agent').length >= 10")
                 shown = await page.inner_text("main")

@@ -118,7 +118,6 @@ async def test_what_was_found_has_its_columns_named_and_searching_is_not_finding
         heading, value = labels.get_by_text(word), row.locator(cell)
         edges = [await each.evaluate("cell => cell.getBoundingClientRect().right") for each in (heading, value)]
         assert edges[0] == pytest.approx(edges[1], abs=1)
-
     # while the server looks, the page does not say that there is nothing
     await page.route("**/v1/search?**", lambda _: None)
     await page.goto(f"{site.url}sessions?q=zebra")
