@@ -34,8 +34,7 @@ async def test_the_last_request_is_available_with_its_strategy_and_counts(sessio
     assert sent.request is model.last_request
     assert sent.messages == model.last_request.messages
     assert sent.messages[0] == message("system", "Be brief.")
-    assert sent.strategy == "masked-tools"
-    assert sent.session_id == "main"
+    assert (sent.strategy, sent.session_id) == ("masked-tools", "main")
     built = sent.built
     counts = {"original": 29, "included": 29, "summarized": 0, "dropped": 0, "masked": built.masked_message_count}
     assert sent.counts() == {

@@ -180,8 +180,7 @@ async def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
         return {"what": what * times, "here": threading.get_ident() == caller}
 
     caller = threading.get_ident()
-    assert where.description == "Return where it runs."
-    assert where.spec.parameters["required"] == ["what"]
+    assert (where.description, where.spec.parameters["required"]) == ("Return where it runs.", ["what"])
     assert await where({"what": "a", "times": 2}) == ToolOutput('{"what":"aa","here":false}')
     with pytest.raises(InvalidInput, match=r"Expected `str`, got `int` - at `\$.what`"):
         await where({"what": 1})

@@ -44,8 +44,7 @@ def test_all_results_but_the_last_few_are_masked() -> None:
     result = MaskedTools(keep_last=3).build(source, 1500, ByteEstimator())
     assert count_messages([each.message for each in result.messages], ByteEstimator()) <= 1500
     assert masked_places(result.messages) == [2, 6, 10, 14, 18]
-    assert result.masked_count == 5
-    assert result.included_count == 40
+    assert (result.masked_count, result.included_count) == (5, 40)
     assert pairing_fault(result.messages) is None
     assert result.messages[2].content == (
         tool_result("c0.0", f"[Old result of read_file cleared: {len(BODY)} characters]"),

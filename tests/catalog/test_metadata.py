@@ -290,8 +290,7 @@ async def test_a_stored_message_has_its_id_seq_parent_time_and_tokens(tmp_path: 
         answer = await session.append_message("assistant", "Six or so.", model="m")
         stored = await session.stored_message(answer)
         assert (stored.id, stored.seq, stored.parent_id) == (answer, 2, question)
-        assert stored.message.role == "assistant"
-        assert stored.message.model == "m"
+        assert (stored.message.role, stored.message.model) == ("assistant", "m")
         assert stored.timestamp.tzinfo is not None
         assert stored.tokens == message_tokens(stored.message) > 0
         label = await session.set_label(answer, "done")

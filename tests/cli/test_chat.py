@@ -261,8 +261,7 @@ def test_session_info_shows_name_project_counts_and_file(cli: Cli) -> None:
     shown = cli.chat("-r", "abc-1", lines=("/rename Doors", "/session info")).stdout.splitlines()
     known = dict(line.split("  ", 1) for line in shown)
     known = {name: value.strip() for name, value in known.items()}
-    assert known["name"] == "Doors"
-    assert known["id"] == "abc-1"
+    assert (known["name"], known["id"]) == ("Doors", "abc-1")
     assert known["project"] == str(cli.project)
     assert known["messages"].startswith("4: 2 by the user, 2 by the assistant")
     assert known["tokens"].startswith("about ")

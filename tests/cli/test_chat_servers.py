@@ -64,8 +64,7 @@ def test_a_model_of_another_provider_answers(cli: Cli, server: ModelServer) -> N
     flags = ["--model", "anthropic:any", "--base-url", server.url, "--system", "Be brief."]
     result = cli.chat(*flags, "-p", "Hello")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Here I am\n", "")
-    assert server.requests[0].path == "/v1/messages"
-    assert server.requests[0].body["model"] == "any"
+    assert (server.requests[0].path, server.requests[0].body["model"]) == ("/v1/messages", "any")
 
 
 @pytest.mark.feature("N-78")

@@ -42,8 +42,7 @@ def text(content: str) -> dict[str, object]:
 
 def test_context_prints_the_messages_as_json(cli: Cli, branched: Path) -> None:
     result = cli("context", branched, "--json")
-    assert result.exit_code == 0
-    assert result.stderr == ""
+    assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout) == {
         "session_id": "s-1",
         "leaf_id": "l",
@@ -171,8 +170,7 @@ def test_the_gutters_of_deeply_nested_branches_are_bounded() -> None:
     drawn = list(gutters(chain(20_000, side=True), 1))
     assert len(drawn) == 2 * 20_000 - 1
     assert max(len(gutter) for _, gutter in drawn) < 3 * GUTTERS_MAX + 20
-    assert drawn[1][1] == "├─ "
-    assert drawn[-1][1] == "└─ "
+    assert (drawn[1][1], drawn[-1][1]) == ("├─ ", "└─ ")
 
 
 def test_tree_draws_a_session_of_20000_levels(cli: Cli) -> None:

@@ -283,8 +283,7 @@ def test_a_tool_result_names_the_id_of_its_call(role: str) -> None:
     call = message_in('{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"read","arguments":{}}]}')
     (answer,) = message.content
     (call_part,) = call.content
-    assert message.role == "tool"
-    assert message.tool_name == "read"
+    assert (message.role, message.tool_name) == ("tool", "read")
     assert answer == tool_result("c1", "out")
     assert isinstance(call_part, ToolUsePart)
     assert call_part.tool_use.id == "c1"
@@ -500,8 +499,7 @@ def test_times_are_read_as_utc_or_are_the_epoch(written: str, time: datetime) ->
     ):
         found = pi.decode(b'{%s,"id":"a","parentId":7,"timestamp":%s}' % (keys.encode(), written.encode()), 1)
         assert found is not None
-        assert found.parent_id is None
-        assert found.timestamp == time
+        assert (found.parent_id, found.timestamp) == (None, time)
         assert found.timestamp.tzinfo is UTC
 
 
@@ -730,8 +728,7 @@ def test_a_name_of_bytes_is_refused(dialect: Dialect) -> None:
 def test_times_are_written_in_utc_with_milliseconds() -> None:
     away = datetime(2026, 1, 1, 12, 0, 1, 250999, timezone(timedelta(hours=2)))
     line = json.loads(line_of(Message("user", (text("x"),)), timestamp=away))
-    assert line["timestamp"] == "2026-01-01T10:00:01.250Z"
-    assert line["message"]["timestamp"] == AT_MS
+    assert (line["timestamp"], line["message"]["timestamp"]) == ("2026-01-01T10:00:01.250Z", AT_MS)
 
 
 def test_free_json_with_line_breaks_is_written_on_one_line() -> None:

@@ -88,8 +88,7 @@ def test_an_attachment_with_content_becomes_a_message_of_claude_code(
     (session,) = read_sessions(transcript(tmp_path, *lines))
     assert ids(session.path()) == ["u1", "a1", "b1"]
     message = session.messages[1]
-    assert message.role == "user"
-    assert message.metadata["is_meta"] is True
+    assert (message.role, message.metadata["is_meta"]) == ("user", True)
     shown = plain_text(message.content)
     assert all(each in shown for each in words)
     assert not session.findings

@@ -130,8 +130,7 @@ def test_a_rollback_at_the_end_moves_the_leaf(read: Read) -> None:
 def test_a_compaction_is_followed_by_the_replacement_history(session: ParsedSession) -> None:
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     assert entry.compaction.summary == "Summary: oven.py was restored."
-    assert entry.compaction.first_kept_entry_id is None
-    assert entry.compaction.tokens_before == 1200
+    assert (entry.compaction.first_kept_entry_id, entry.compaction.tokens_before) == (None, 1200)
     after = session.path()[[each.id for each in session.path()].index(entry.id) + 1 :]
     texts = [plain_text(each.message.content) for each in after if isinstance(each, MessageEntry)]
     assert texts == ["Restore it from git.", "Thanks."]
@@ -183,8 +182,7 @@ def test_lines_without_an_envelope_of_the_first_version_are_read(tmp_path: Path,
     hello = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}]}
     path.write_text(json.dumps(head) + "\n" + json.dumps(hello) + "\n" + '{"record_type":"state"}\n')
     (session,) = read_sessions(path)
-    assert session.header.id == "old-1"
-    assert session.roles == ["user"]
+    assert (session.header.id, session.roles) == ("old-1", ["user"])
 
 
 def test_a_compressed_file_reads_like_a_plain_one(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:

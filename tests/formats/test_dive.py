@@ -67,8 +67,7 @@ def test_an_unsupported_part_is_kept_in_the_messages_metadata(session: ParsedSes
 
 def test_the_messages_that_a_compaction_repeats_are_its_kept_entries(session: ParsedSession) -> None:
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
-    assert entry.id == "evt-3"
-    assert entry.compaction.summary == "They read bread.md."
+    assert (entry.id, entry.compaction.summary) == ("evt-3", "They read bread.md.")
     assert entry.compaction.details == {"original_event_count": 2, "original_message_count": 6}
     kept = next(each for each in session.entries if each.id == entry.compaction.first_kept_entry_id)
     assert isinstance(kept, MessageEntry)
@@ -173,8 +172,7 @@ def test_a_written_session_reads_back_equal(
         each["data"]["messages"] for each in original if each["line_type"] == "event"
     ]
     (again,) = read_sessions(path)
-    assert again.header == session.header
-    assert again.entries == session.entries
+    assert (again.header, again.entries) == (session.header, session.entries)
 
 
 def test_messages_without_usage_records_are_split_into_turns_at_user_messages(data: Path) -> None:

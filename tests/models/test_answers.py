@@ -126,8 +126,7 @@ async def test_a_request_has_the_documented_form(server: ModelServer, model: Mak
     assert (body["model"], body["stream"], body["max_tokens"], body["temperature"]) == ("m", True, 99, 0.5)
     assert "Read it" in json.dumps(body["messages"])
     if client.provider == "openai":
-        assert sent.path == "/v1/chat/completions"
-        assert sent.headers["authorization"] == "Bearer k"
+        assert (sent.path, sent.headers["authorization"]) == ("/v1/chat/completions", "Bearer k")
         assert [each["role"] for each in body["messages"]] == ["system", "user", "assistant", "tool"]
         assert body["tools"][0]["function"]["parameters"] == tool.parameters
         assert body["stream_options"] == {"include_usage": True}

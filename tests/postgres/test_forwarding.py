@@ -170,8 +170,7 @@ async def test_a_request_whose_reply_is_lost_on_the_way_is_carried_out_once(url:
     async with owned_behind(url, LosesReplies) as (proxy, session, client):
         reply = await say(client, "shared", "second")
         assert proxy.fates == {"unanswered": 1, "answered": 1}
-        assert session.leaf_id == reply["ids"][0]
-        assert session.message_count == 2
+        assert (session.leaf_id, session.message_count) == (reply["ids"][0], 2)
 
 
 async def test_a_request_that_must_not_be_repeated_is_in_doubt_when_its_connection_breaks(url: str) -> None:
@@ -285,8 +284,7 @@ async def test_a_request_hops_once_alone(url: str) -> None:
         principal = Principal(name="local", role="admin")
         proof = third.cluster.prove(other.cluster.address, "POST", target, b"", body, principal)
         reply = await other.client.reply("POST", target.decode(), body, headers={HOP.decode(): proof.decode()})
-        assert reply.status_code == 423
-        assert reply.headers["treering-moved"] == "1"
+        assert (reply.status_code, reply.headers["treering-moved"]) == (423, "1")
         assert session.message_count == 1
 
 
@@ -383,8 +381,7 @@ async def test_every_kind_of_write_reaches_the_owner(url: str) -> None:
         await ask("PATCH", place, {"title": "Shared"})
         assert session.metadata.info.name == "Shared"
         problem = await say(other.client, "shared", "third", status=412, headers={"if-match": f'"leaf:{first}"'})
-        assert problem["error"] == "LeafMoved"
-        assert problem["current"]["leaf"] == session.leaf_id
+        assert (problem["error"], problem["current"]["leaf"]) == ("LeafMoved", session.leaf_id)
         problem = await ask("PUT", f"{place}/labels/missing", {"label": "x"}, status=404)
         assert problem["error"] == "EntryNotFound"
         await ask("POST", f"{place}/archive")

@@ -212,5 +212,4 @@ async def test_the_row_of_a_session_whose_last_entries_left_the_cache_is_whole(r
         await one.append_message("user", "x" * 5000 + "\nlast")
         (row,) = await host.list_sessions()
         assert row.state is not None
-        assert row.state.line == "last"
-        assert row.state.state == "working"
+        assert (row.state.line, row.state.state) == ("last", "working")

@@ -35,8 +35,7 @@ def test_seeds_pass_all_checks(tally: Counter[str]) -> None:
 @pytest.mark.parametrize("durability", durabilities())
 def test_two_runs_of_a_seed_give_the_same_logs_and_the_same_trace(durability: Durability) -> None:
     first, second = simulate(7, durability), simulate(7, durability)
-    assert first.trace == second.trace
-    assert first.files == second.files
+    assert (first.trace, first.files) == (second.trace, second.files)
     assert first.trace != simulate(8, durability).trace
 
 

@@ -356,8 +356,7 @@ async def test_an_extensions_data_persists_and_is_in_no_context(host: SessionHos
     again = await host.load("main")
     entry = await again.entry(entry_id)
     assert isinstance(entry, CustomEntry)
-    assert entry.custom.custom_type == "mine"
-    assert entry.custom.data == data
+    assert (entry.custom.custom_type, entry.custom.data) == ("mine", data)
     assert await again.entries(custom_type="mine") == [entry]
     for context in (shown, await again.context(), await again.context(entry_id)):
         assert "xyzzy" not in repr(context)

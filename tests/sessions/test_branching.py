@@ -92,8 +92,7 @@ async def test_an_abandoned_branch_stays_in_the_file_and_its_summary_is_in_the_n
     for handle in (session, await reopened(host, session)):
         entry = await handle.entry(summary_id)
         assert isinstance(entry, BranchSummaryEntry)
-        assert entry.branch_summary.summary == "tried a dead end"
-        assert entry.branch_summary.from_id == abandoned
+        assert (entry.branch_summary.summary, entry.branch_summary.from_id) == ("tried a dead end", abandoned)
         assert entry.branch_summary.details == {"files": ["a.py"]}
         context = await handle.context()
         assert [(each.entry_id, each.role) for each in context.messages] == [

@@ -53,8 +53,7 @@ async def test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context(r
         assert (await copy.entry(added)) is not None
         await copy.passivate()
         again = await host.load(copy.id)
-        assert again.header.parent_session == "source"
-        assert again.leaf_id == added
+        assert (again.header.parent_session, again.leaf_id) == ("source", added)
     assert (root / "source.jsonl").read_bytes() == before
 
 
