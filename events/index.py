@@ -200,7 +200,15 @@ class LogIndex(Columns):
         if aborted:
             kind = Kind.ABORTED
         elif isinstance(entry, MessageEntry):
-            kind = self._note_message(entry, seq)
+            message = entry.message
+            kind = KIND_OF_ROLE.get(message.role, Kind.OTHER_MESSAGE)
+            self.message_counts[kind] += 1
+            if message.usage is not None:
+                self._count(entry, message.usage)
+            if kind in _SPOKEN and entry.timestamp > self.last_message_time:
+                self.last_message_time = entry.timestamp
+            if kind == Kind.USER and not self.first_user:
+                self._note_asked(message, seq)
         else:
             kind = self._kind_of(entry)
             self._note(entry, seq)
@@ -260,20 +268,6 @@ class LogIndex(Columns):
     def _kind_of(self, entry: Entry) -> int:
         kind = kind_of(entry)
         return self.unknown_types.number_of(entry.type) if kind is None else kind
-
-    def _note_message(self, entry: MessageEntry, seq: int) -> int:
-        """Count a message, and return its kind."""
-        message = entry.message
-        kind = KIND_OF_ROLE.get(message.role, Kind.OTHER_MESSAGE)
-        self.message_counts[kind] += 1
-        if message.usage is not None:
-            self._count(entry, message.usage)
-        if kind in _SPOKEN:
-            if entry.timestamp > self.last_message_time:  # noqa: PLR1730 - max() costs a call on the hot path
-                self.last_message_time = entry.timestamp
-            if not self.first_user and kind == Kind.USER:
-                self._note_asked(message, seq)
-        return kind
 
     def _count(self, entry: Entry, usage: Usage) -> None:
         """Add the usage that an entry reports; the record of a turn includes that of the messages in its batch."""
