@@ -265,7 +265,6 @@ class Holder:
     async def _own(self, lease: Lease) -> OwnedLog:
         """Take up the log of a lease where the follower left it, or from the beginning."""
         runtime, creation = self.holders.runtime, self.creation
-        header_block: bytes | None = None
         followed = None if self._follower is None else self._follower.log
         if lease.header is not None and lease.dialect is not None:
             if followed is not None and _continues(followed, lease):
@@ -278,7 +277,6 @@ class Holder:
             self.exists()
         elif creation is not None:
             log = OpenLog(runtime, self.ref, creation.header, creation.dialect, lease.head.generation)
-            header_block = creation.dialect.encode_header(creation.header)
         elif self._was_deleted:
             raise SessionNotFound(f"session {self.ref!r} was deleted: load or create another one")
         else:
@@ -292,7 +290,7 @@ class Holder:
             log.attach(self.feed)
             if followed is not None and followed is not log:
                 self.feed.resume((followed.cursor, followed.index.leaf), (log.cursor, log.index.leaf))
-        return OwnedLog(runtime, lease, log, header_block)
+        return OwnedLog(runtime, lease, log)
 
     async def passivate(self) -> bool:
         """Give the log up, and return whether that was done: False if its actor is busy, or nothing of it is held."""

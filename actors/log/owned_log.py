@@ -1,7 +1,6 @@
 """The log that an actor owns: it writes what was decided, and notices what other programs did to the file.
 
-It knows the lease, the header that a new log still needs, and whether the file must be looked at again. Mailbox and
-callers are the actor's business.
+It knows the lease, and whether the file must be looked at again. Mailbox and callers are the actor's business.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ class OwnedLog:
     Args:
         runtime: The host's seams.
         lease: The right to append to the log.
-        log: The log, folded up to its end.
-        header_block: The header to write with the first append, if the log does not exist.
+        log: The log, folded up to its end; its header is written with the first append if it does not exist.
 
     Attributes:
         log: The log: its index and access to its bodies. It is another object once the file has been replaced.
@@ -40,11 +38,10 @@ class OwnedLog:
         gone: Whether the log did not exist any more when it was last looked at.
     """
 
-    __slots__ = ("_header_block", "_runtime", "gone", "lease", "log", "stale")
+    __slots__ = ("_runtime", "gone", "lease", "log", "stale")
 
-    def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog, header_block: bytes | None = None) -> None:
+    def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog) -> None:
         self._runtime = runtime
-        self._header_block = header_block
         self.lease = lease
         self.log = log
         self.gone = False
@@ -52,8 +49,8 @@ class OwnedLog:
 
     @property
     def written(self) -> bool:
-        """Whether the log exists, as far as is known: its header is written with the first append."""
-        return self._header_block is None
+        """Whether the log exists, as far as is known."""
+        return bool(self.log.generation)
 
     @property
     def archived(self) -> bool:
@@ -73,7 +70,8 @@ class OwnedLog:
         lines = first.lines if len(group) == 1 else [line for each in group for line in each.lines]
         head = Cursor(log.generation, first.entries[0].seq - 1)
         atomic = len(lines) > 1 and len(group) == 1
-        return Append(self.lease, head, tuple(lines), atomic, self._header_block, log.dialect)
+        header = None if log.generation else log.dialect.encode_header(log.index.header)
+        return Append(self.lease, head, tuple(lines), atomic, header, log.dialect)
 
     async def append(self, request: Append) -> Outcome:
         """Append what the store could not append without waiting."""
@@ -83,7 +81,6 @@ class OwnedLog:
     def apply(self, group: Sequence[Decision], outcome: Committed, started: float) -> None:
         """Apply a committed write, which began at this time, to the state and to every view."""
         self.log.generation = outcome.head.generation
-        self._header_block = None
         size = count = 0
         for each in group:
             size += self.log.appended(each.entries, each.lines)
@@ -156,7 +153,6 @@ class OwnedLog:
         self.log.generation = head.generation
         seen, was_stale = self.log.index.seen, self.stale
         await self.log.catch_up()
-        self._header_block = None
         self.stale = self.gone = self.log.replaced = False
         if self._runtime.touched.listeners and (was_stale or self.log.index.seen != seen):
             self._runtime.touched.add(self.log.ref)

@@ -42,8 +42,8 @@ _CURSOR_TEXT = re.compile(r"(0|[1-9][0-9]{0,18})-([A-Za-z0-9_.~-]*)")
 class Cursor(Struct, frozen=True, order=True, gc=False):
     """A place in a log: the generation that it belongs to, and the seq of the last line before it.
 
-    `generation` changes when the log is replaced or shortened from outside. Seqs of different generations cannot be
-    compared.
+    `generation` changes when the log is replaced or shortened from outside, and is empty as long as there is no log.
+    Seqs of different generations cannot be compared.
 
     `str(cursor)` is its text form: the seq, a "-" and the generation, such as "17-2f81a.9c01e77b.0". Each byte (in
     UTF-8) of any other character than ASCII letters, digits, "-", "." and "_" is a "~" and two hex digits, so the text
