@@ -13,11 +13,12 @@ from contextlib import suppress
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from ..events.entries import Entry
 from ..events.errors import LeaseLost, LogReplaced
 from ..events.stores.base import Committed, Fenced, Outcome
 from ..events.stores.capabilities import Leases
 from .batches import BatchWriter, FirstTry, landed_as_decided
-from .commands import AnswerFromLog, Append, Command, CommandResult, Decision, Mail
+from .commands import AnswerFromLog, Append, Command, Decision, Mail
 from .decide import READS_ENTRIES, Draft, decide, seqs_to_read
 from .host.runtime import Runtime
 from .log.open_log import OpenLog
@@ -64,7 +65,7 @@ class SessionActor:
 
     # -- accepting commands
 
-    async def perform(self, command: Command) -> CommandResult:
+    async def perform(self, command: Command) -> list[Entry]:
         """Carry out a command and return the entries that it produced.
 
         If the caller is cancelled, the command is either not accepted or carried out whole.
@@ -90,7 +91,7 @@ class SessionActor:
 
     # -- carrying them out
 
-    async def _perform_through_mailbox(self, command: Command | AnswerFromLog) -> CommandResult:
+    async def _perform_through_mailbox(self, command: Command | AnswerFromLog) -> list[Entry]:
         """Queue a command behind those that wait, and return its result."""
         mail = Mail(command)
         await self.mailbox.put(mail, self._batches.carry_out)
@@ -106,7 +107,7 @@ class SessionActor:
         self._runtime.counters.failures += 1
         raise outcome.error
 
-    async def _perform_deferred(self, command: Append, tried: FirstTry) -> CommandResult:
+    async def _perform_deferred(self, command: Append, tried: FirstTry) -> list[Entry]:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
         await checkpoint_if_cancelled()  # a store may shield all of its waiting; it does not yield otherwise
         self.mailbox.hold()

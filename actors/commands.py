@@ -81,10 +81,6 @@ Command: TypeAlias = Append | MoveLeaf | Unarchive
 """Everything that callers can ask of an actor."""
 
 
-CommandResult: TypeAlias = list[Entry]
-"""The entries that a command produced; empty for a move of the leaf."""
-
-
 class Mail:
     """A command with a place for its reply.
 
@@ -101,11 +97,11 @@ class Mail:
         self.context = copy_context()
         self.written = isinstance(command, AnswerFromLog)
         self._done = anyio.Event()
-        self._result: CommandResult | None = None
+        self._result: list[Entry] | None = None
         self._error: Exception | None = None
 
-    def answer(self, result: CommandResult) -> None:
-        """Reply with the entries."""
+    def answer(self, result: list[Entry]) -> None:
+        """Reply with the entries that the command produced; none for a move of the leaf."""
         self._result = result
         self._done.set()
 
@@ -119,7 +115,7 @@ class Mail:
         """Whether there is a reply."""
         return self._done.is_set()
 
-    async def reply(self) -> CommandResult:
+    async def reply(self) -> list[Entry]:
         """Wait for the reply."""
         await self._done.wait()
         if self._error is not None:

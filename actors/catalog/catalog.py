@@ -175,16 +175,6 @@ class Catalog:
         """Set or clear the current session of a project."""
         await self._runtime.blocking(self._kept.set_current, await self.hash_of(project), ref)
 
-    # -- events of sessions
-
-    def accessed(self, ref: Ref) -> None:
-        """Record that a session was loaded just now."""
-        self.listing.accessed(ref)
-
-    async def leaving(self, ref: Ref) -> None:
-        """Note that a session will be removed."""
-        await self.listing.leaving(ref)
-
     async def removed(self, ref: Ref) -> None:
         """Remove a deleted session: its row, and the pointers to it."""
         self.listing.forget([ref])

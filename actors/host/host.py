@@ -297,7 +297,7 @@ class SessionHost(SessionOpening):
     def _note_use(self) -> None:
         """Note that the live sessions were in use until now."""
         for actor in self.core.registry.actors():
-            self.catalog.accessed(actor.log.ref)
+            self.catalog.listing.accessed(actor.log.ref)
 
     async def _retire(self) -> None:
         """Apply retention once; a failure is logged and does not end the host."""

@@ -75,7 +75,7 @@ class SessionOpening(SessionLookup):
             return Session(core, source, (await source.ready()).index.header.id)
         if actor.archived or actor.owned.gone:
             await actor.perform(Unarchive())
-        self.catalog.accessed(ref)
+        self.catalog.listing.accessed(ref)
         return Session(core, source, actor.log.index.header.id)
 
     async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
@@ -198,7 +198,7 @@ class SessionOpening(SessionLookup):
             actor = await core.activated(source, waits=waits)
             if actor is None:
                 return self._of_key(key, source, await source.ready())
-            self.catalog.accessed(ref)
+            self.catalog.listing.accessed(ref)
         return self._of_key(key, source, actor.log)
 
     def _of_key(self, key: str, source: Source, log: OpenLog) -> Session:
@@ -405,7 +405,7 @@ class SessionOpening(SessionLookup):
     async def _delete(self, ref: Ref) -> None:
         core = self.core
         source = core.registry.source(ref)
-        await self.catalog.leaving(ref)
+        await self.catalog.listing.leaving(ref)
         try:
             async with source.leased() as lease:
                 with anyio.CancelScope(shield=True):

@@ -12,7 +12,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "deciding": ("actors/decide.py", "events/index.py", "events/ids.py"),
     "writer": (_STORE + "writing.py", _STORE + "replacing.py", _STORE + "durability/flushing.py"),
     "appender": (_STORE + "appender.py", _STORE + "logs.py", _STORE + "reading.py"),
-    "tails": (_STORE + "log/tail.py", "events/disk/atomic_files.py", "events/disk/notices.py", _STORE + "changes.py"),
+    "tails": (_STORE + "log/backups.py", "events/disk/atomic*.py", "events/disk/notices.py", _STORE + "changes.py"),
     "log": (_STORE + "log/log.py", _STORE + "log/state.py", _STORE + "log/head.py"),
     "table": (_STORE + "log/table.py", _STORE + "log/records.py"),
     "journal": (

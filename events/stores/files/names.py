@@ -5,7 +5,7 @@ The ref of a log is its path relative to the root, or absolute outside of the ro
     abc.jsonl.index                     the snapshot, derived: see `log.snapshots`
     abc.jsonl.leaf                      the leaf record, state: see `log.records`
     abc.jsonl.view-<name>               the checkpoint of a projection, derived: see `log.records`
-    abc.jsonl.torn-<offset>-<crc32>     a fragment: see `log.tail`
+    abc.jsonl.torn-<offset>-<crc32>     a fragment: see `log.backups`
     abc.jsonl.bak                       a backup: see `log.backups`
 
 Fragments and backups hold copies of what the log contained. They are deleted only together with the log.

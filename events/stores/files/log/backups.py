@@ -1,8 +1,15 @@
-"""Backups: copies of logs that are about to be replaced, named `.bak`, `.bak-2` and so on.
+"""What a log keeps beside it when it is cut or replaced: fragments of its tail, and backups.
 
-They are deleted only together with the log itself.
+Both are deleted only together with the log itself.
 
-Logs in old formats are migrated: a new file atomically replaces the old one, which is kept as such a backup.
+A torn tail, the bytes after a log's last newline, is repaired before anything is appended. There are three cases. A
+whole line that only lacks its newline gets one. In a log that other programs append to as well, a fragment is
+terminated by a newline and becomes a damaged line, since it may be the beginning of a line of theirs. In any other log,
+a fragment is moved to `<name>.torn-<offset>-<crc32>` beside the log, and the log is cut only after that file was
+flushed.
+
+Backups are copies of logs that are about to be replaced, named `.bak`, `.bak-2` and so on. Logs in old formats are
+migrated: a new file atomically replaces the old one, which is kept as such a backup.
 """
 
 from __future__ import annotations
@@ -12,16 +19,48 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ....dialects.base import Dialect
-from ....disk import Disk
+from ....disk import Disk, write_all
 from ....disk.atomic_files import NameNotFlushed, removed_on_error, write_atomically, write_temporary
 from ....disk.packed import stat_if_exists
 from ....errors import Conflict
-from .table import CHUNK, Table, chunks
+from ...base import TornTail
+from .table import CHUNK, Table, checksum, chunks, is_blank, is_whole
 
 SUFFIX = ".bak"
 """The suffix of a log's first backup."""
 
 _TRIES_MAX = 8
+
+
+def mend(disk: Disk, path: str, fd: int, start: int, size: int, *, shared: bool) -> TornTail:
+    """Repair the tail of a log between two offsets, and return what it was.
+
+    If another program went on in the meantime, what it finished is no tail, and stays.
+
+    Args:
+        fd: The log, open for reading and appending.
+        start: Where the tail begins.
+        size: Where it ends.
+        shared: Whether other programs append to the log as well.
+    """
+    if shared or is_blank(disk, fd, start, size) or is_whole(disk, fd, start, size):
+        write_all(disk, fd, b"\n")
+        return TornTail(start, size - start)
+    return TornTail(start, size - start, move_away(disk, path, fd, start, size))
+
+
+def move_away(disk: Disk, path: str, fd: int, start: int, size: int) -> str | None:
+    """Move the tail of a log to a file of its own, cut the log, and return the file's path.
+
+    If the log grew in the meantime, it is not cut, and None is returned.
+    """
+    torn = f"{path}.torn-{start}-{checksum(disk, fd, start, size):08x}"
+    write_atomically(disk, torn, chunks(disk, fd, start, size), sync=True)
+    if disk.fstat(fd).size != size:
+        return None
+    disk.truncate(fd, start)
+    disk.datasync(fd)
+    return torn
 
 
 def back_up(disk: Disk, path: str, fd: int, size: int) -> str:

@@ -25,8 +25,8 @@ from ....errors import LogError, LogReplaced, NotASession
 from ....telemetry import logger
 from ...base import Cursor, TornTail
 from ..names import INDEX_SUFFIX
-from . import snapshots, tail
-from .backups import migrate
+from . import snapshots
+from .backups import mend, migrate, move_away
 from .head import FIRST_LINE, Extent, TornHeader, extent_of, generation_of, header_crc, read_head
 from .snapshots import Snapshot
 from .state import LogState
@@ -146,7 +146,7 @@ class Log(LogState):
             try:
                 read_head(self.disk, fd, self.path, size)
             except TornHeader:
-                if (kept_in := tail.move_away(self.disk, self.path, fd, 0, size)) is not None:
+                if (kept_in := move_away(self.disk, self.path, fd, 0, size)) is not None:
                     self.torn = TornTail(0, size, kept_in)
 
     def _save_counter(self, header: Header) -> None:
@@ -373,7 +373,7 @@ class Log(LogState):
                 start, size = table.scanned, disk.fstat(fd).size
                 if size <= start:
                     break
-                torn = tail.mend(disk, self.path, fd, start, size, shared=shared)
+                torn = mend(disk, self.path, fd, start, size, shared=shared)
                 table.grow(disk, fd, disk.fstat(fd).size)
                 self.head = Cursor(self.head.generation, table.count)
             self.size = size
