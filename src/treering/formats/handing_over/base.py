@@ -9,7 +9,7 @@ the file comes from, so that an import finds it again; what the session itself r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -17,7 +17,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, ToolUse
+from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, ToolUse, ToolUsePart
 from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.texts import one_line
@@ -117,7 +117,7 @@ class Plan(Struct, frozen=True):
         path: The file to create; for a program that takes sessions in by a command, the file that it is given.
         data: What is in it.
         command: The command that resumes the session, to be run in the folder of `Surroundings`.
-        left_out: What the program cannot hold.
+        left_out: What it does not hold of the path.
         beside: Other files that the program needs, each to be created if it does not exist.
         take_in: The command that makes the program take the file in, without the file; empty if it finds it by itself.
     """
@@ -176,9 +176,39 @@ def not_held(said: Said, part: Content, kind: str = "") -> NotHeld:
     return NotHeld(said.entry_id, kind or part.type, one_line(words, _SHOWN_CHARS))
 
 
-def address_of(part: ImagePart) -> str:
-    """Return the text that stands for an image of which a file holds only the address."""
-    return f"[image: {part.image.source.data}]"
+class Writing:
+    """What a program's file holds of a talk.
+
+    Args:
+        talk: The talk.
+
+    Attributes:
+        left_out: What it does not hold.
+    """
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self.left_out = [*talk.left_out]
+
+    def instead(self, said: Said, part: Content) -> Iterator[str]:
+        """Note an image or thinking that cannot be held, and yield the text that stands for an image: its address."""
+        if isinstance(part, (ImagePart, ThinkingPart)):
+            self.left_out.append(not_held(said, part))
+        if isinstance(part, ImagePart):
+            yield f"[image: {part.image.source.data}]"
+
+
+def google_part(part: Content) -> Object | None:
+    """Return a text, a call or an image as a part of Google's contents; None for anything else."""
+    match part:
+        case TextPart(text=said):
+            return {"text": said.content}
+        case ToolUsePart(tool_use=call):
+            return {"functionCall": {"id": call.id, "name": call.name, "args": call.input}}
+        case ImagePart(image=shown) if shown.source.type == "base64":
+            return {"inlineData": {"mimeType": shown.source.media_type, "data": shown.source.data}}
+        case _:
+            return None
 
 
 def failed_text(output: str) -> str:

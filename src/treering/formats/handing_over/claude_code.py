@@ -12,12 +12,11 @@ from uuid import uuid4
 
 from ...events.content import Content, ImagePart, ThinkingPart, ToolResultPart
 from ...events.entries import Message
-from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.anthropic import to_anthropic
 from ..chain import derived_id
 from ..values import Object, as_list
-from .base import Plan, Said, Surroundings, Talk, dashed, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, Writing, dashed, json_lines, mark, milliseconds, not_held
 
 _VERSION = "2.1.197"
 _FOLDER_MAX = 200
@@ -43,7 +42,7 @@ class ClaudeCodeTarget:
             folder / f"{own_id}.jsonl",
             json_lines(lines),
             ("claude", "--resume", own_id),
-            (*talk.left_out, *writing.left_out),
+            (*writing.left_out,),
         )
 
 
@@ -66,10 +65,9 @@ def _base36(number: int) -> str:
     return digits
 
 
-class _Writing:
+class _Writing(Writing):
     def __init__(self, talk: Talk, own_id: str, cwd: str) -> None:
-        self.left_out: list[NotHeld] = []
-        self._talk = talk
+        super().__init__(talk)
         self._id = own_id
         self._cwd = cwd
         self._parent: str | None = None

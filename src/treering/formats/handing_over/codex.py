@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, plain_text
-from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.common import url_of
 from ..values import Object
-from .base import Plan, Said, Surroundings, Talk, address_of, failed_text, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, Writing, failed_text, json_lines, mark, milliseconds, not_held
 
 _VERSION = "0.169.0"
 
@@ -28,13 +27,8 @@ class CodexTarget:
     def plan(self, talk: Talk, surroundings: Surroundings) -> Plan:
         """Return the rollout; see `Target.plan`."""
         own_id = str(uuid4())
-        folder = (
-            surroundings.folder("CODEX_HOME", ".codex")
-            / "sessions"
-            / f"{surroundings.now:%Y}"
-            / f"{surroundings.now:%m}"
-        )
-        now = milliseconds(surroundings.now)
+        when, now = surroundings.now, milliseconds(surroundings.now)
+        name = f"sessions/{when:%Y/%m/%d}/rollout-{when:%Y-%m-%dT%H-%M-%S}-{own_id}.jsonl"
         payload: Object = {
             "id": own_id,
             "timestamp": now,
@@ -47,18 +41,14 @@ class CodexTarget:
         head: Object = {"timestamp": now, "type": "session_meta", "payload": payload, **mark(talk, own_id)}
         return Plan(
             own_id,
-            folder / f"{surroundings.now:%d}" / f"rollout-{surroundings.now:%Y-%m-%dT%H-%M-%S}-{own_id}.jsonl",
+            surroundings.folder("CODEX_HOME", ".codex") / name,
             json_lines([head, *writing.lines()]),
             ("codex", "resume", own_id),
-            (*talk.left_out, *writing.left_out),
+            (*writing.left_out,),
         )
 
 
-class _Writing:
-    def __init__(self, talk: Talk) -> None:
-        self.left_out: list[NotHeld] = []
-        self._talk = talk
-
+class _Writing(Writing):
     def lines(self) -> Iterator[Object]:
         for said in self._talk.messages:
             time = milliseconds(said.time)
@@ -94,9 +84,8 @@ class _Writing:
                 parts.append(_text(part.text.content, kind))
             elif isinstance(part, ImagePart) and part.image.source.type == "base64":
                 parts.append({"type": "input_image", "image_url": url_of(part)})
-            elif isinstance(part, ImagePart):
-                self.left_out.append(not_held(said, part))
-                parts.append(_text(address_of(part), kind))
+            else:
+                parts += (_text(words, kind) for words in self.instead(said, part))
         return parts
 
 

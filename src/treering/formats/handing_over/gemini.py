@@ -17,12 +17,11 @@ from uuid import uuid4
 
 import msgspec
 
-from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
-from ...events.findings import NotHeld
+from ...events.content import Content, TextPart
 from ...events.json_values import JSON
 from ...events.providers.common import images_of, result_text
 from ..values import Object, as_object, as_text
-from .base import Plan, Said, Surroundings, Talk, address_of, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, Writing, google_part, json_lines, mark, milliseconds, not_held
 
 _PROJECT = ".project_root"
 _CONTEXT = "<session_context>"
@@ -54,7 +53,7 @@ class GeminiTarget:
             folder / "chats" / f"session-{surroundings.now:%Y-%m-%dT%H-%M}-{letters}.jsonl",
             json_lines([head | mark(talk, own_id), *writing.lines()]),
             ("gemini", "--resume", own_id),
-            (*talk.left_out, *writing.left_out),
+            (*writing.left_out,),
             beside,
         )
 
@@ -79,11 +78,7 @@ def _folder(root: Path, cwd: str) -> tuple[Path, tuple[tuple[Path, bytes], ...]]
     return folders / slug, ((folders / slug / _PROJECT, cwd.encode("utf-8", "surrogateescape")),)
 
 
-class _Writing:
-    def __init__(self, talk: Talk) -> None:
-        self.left_out: list[NotHeld] = []
-        self._talk = talk
-
+class _Writing(Writing):
     def lines(self) -> Iterator[Object]:
         for number, said in enumerate(self._talk.messages):
             kind = "gemini" if said.role == "assistant" else "user"
@@ -111,16 +106,8 @@ class _Writing:
 
     def _parts(self, said: Said, content: Iterable[Content]) -> Iterator[JSON]:
         for part in content:
-            if isinstance(part, TextPart):
-                yield {"text": part.text.content}
-            elif isinstance(part, ToolUsePart):
-                call = part.tool_use
-                yield {"functionCall": {"id": call.id, "name": call.name, "args": call.input}}
-            elif isinstance(part, ThinkingPart):
-                self.left_out.append(not_held(said, part))
-            elif isinstance(part, ImagePart) and part.image.source.type == "base64":
-                source = part.image.source
-                yield {"inlineData": {"mimeType": source.media_type, "data": source.data}}
-            elif isinstance(part, ImagePart):
-                self.left_out.append(not_held(said, part))
-                yield {"text": address_of(part)}
+            if (held := google_part(part)) is not None:
+                yield held
+            else:
+                for words in self.instead(said, part):
+                    yield {"text": words}

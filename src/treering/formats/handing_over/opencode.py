@@ -13,11 +13,10 @@ from uuid import uuid4
 import msgspec
 
 from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, ToolUsePart
-from ...events.findings import NotHeld
 from ...events.json_values import JSON
 from ...events.providers.common import images_of, result_text, url_of
 from ..values import Object
-from .base import Plan, Said, Surroundings, Talk, address_of, mark, not_held
+from .base import Plan, Said, Surroundings, Talk, Writing, mark, not_held
 
 _VERSION = "1.18.33"
 _UNTITLED = "A session of treering"
@@ -49,15 +48,14 @@ class OpencodeTarget:
             surroundings.home / f"{own_id}.json",
             msgspec.json.encode(document),
             ("opencode", "--session", own_id),
-            (*talk.left_out, *writing.left_out),
+            (*writing.left_out,),
             take_in=("opencode", "import"),
         )
 
 
-class _Writing:
+class _Writing(Writing):
     def __init__(self, talk: Talk, cwd: str, letters: str) -> None:
-        self.left_out: list[NotHeld] = []
-        self._talk = talk
+        super().__init__(talk)
         self._cwd = cwd
         self._letters = letters
         self._asked = ""
@@ -129,9 +127,8 @@ class _Writing:
             if isinstance(part, ImagePart) and part.image.source.type == "base64":
                 yield {"type": "file", "mime": part.image.source.media_type, "url": url_of(part)}
             else:
-                self.left_out.append(not_held(said, part))
-                if isinstance(part, ImagePart):
-                    yield {"type": "text", "text": address_of(part)}
+                for words in self.instead(said, part):
+                    yield {"type": "text", "text": words}
 
     def _call(self, said: Said, part: ToolUsePart) -> Object:
         call = part.tool_use

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
-from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart, text
-from ...events.findings import NotHeld
+from ...events.content import Content, ImagePart, TextPart, ToolUsePart, text
 from ...events.json_values import JSON
 from ..values import Object
-from .base import Plan, Said, Surroundings, Talk, address_of, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, Writing, json_lines, mark, milliseconds
 
 _PROVIDER = "treering"
 _KINDS = ("input", "output", "cacheRead", "cacheWrite")
@@ -40,15 +39,12 @@ class PiTarget:
             folder / f"{now.replace(':', '-').replace('.', '-')}_{own_id}.jsonl",
             json_lines(lines),
             ("pi", "--session", own_id),
-            (*talk.left_out, *writing.left_out),
+            (*writing.left_out,),
         )
 
 
-class _Writing:
-    def __init__(self, talk: Talk) -> None:
-        self.left_out: list[NotHeld] = []
-        self._talk = talk
-        self._count = 0
+class _Writing(Writing):
+    _count = 0
 
     def lines(self) -> Iterator[Object]:
         for said in self._talk.messages:
@@ -96,7 +92,6 @@ class _Writing:
             yield {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.input}
         elif isinstance(part, ImagePart) and part.image.source.type == "base64":
             yield {"type": "image", "data": part.image.source.data, "mimeType": part.image.source.media_type}
-        elif isinstance(part, (ImagePart, ThinkingPart)):
-            self.left_out.append(not_held(said, part))
-            if isinstance(part, ImagePart):
-                yield {"type": "text", "text": address_of(part)}
+        else:
+            for words in self.instead(said, part):
+                yield {"type": "text", "text": words}

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
-from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResult, ToolUsePart
-from ...events.findings import NotHeld
+from ...events.content import Content, ThinkingPart, ToolResult
 from ...events.json_values import JSON
 from ...events.providers.common import images_of, result_text
 from ..chain import derived_id
 from ..values import Object
-from .base import Plan, Said, Surroundings, Talk, address_of, dashed, json_lines, mark, milliseconds, not_held
+from .base import Plan, Said, Surroundings, Talk, Writing, dashed, google_part, json_lines, mark, milliseconds
 
 _VERSION = "0.15.10"
 _TYPES = {"user": "user", "assistant": "assistant", "tool": "tool_result"}
@@ -40,14 +39,13 @@ class QwenTarget:
             folder / f"{own_id}.jsonl",
             json_lines(lines),
             ("qwen", "--resume", own_id),
-            (*talk.left_out, *writing.left_out),
+            (*writing.left_out,),
         )
 
 
-class _Writing:
+class _Writing(Writing):
     def __init__(self, talk: Talk, own_id: str, cwd: str) -> None:
-        self.left_out: list[NotHeld] = []
-        self._talk = talk
+        super().__init__(talk)
         self._id = own_id
         self._cwd = cwd
         self._parent: str | None = None
@@ -93,20 +91,13 @@ class _Writing:
 
     def _parts(self, said: Said, content: Sequence[Content]) -> Iterator[JSON]:
         for part in content:
-            if isinstance(part, TextPart):
-                yield {"text": part.text.content}
+            if (held := google_part(part)) is not None:
+                yield held
             elif isinstance(part, ThinkingPart) and part.thinking.content.strip() and not part.thinking.redacted:
                 yield {"text": part.thinking.content, "thought": True}
-            elif isinstance(part, ToolUsePart):
-                call = part.tool_use
-                yield {"functionCall": {"id": call.id, "name": call.name, "args": call.input}}
-            elif isinstance(part, ImagePart) and part.image.source.type == "base64":
-                source = part.image.source
-                yield {"inlineData": {"mimeType": source.media_type, "data": source.data}}
-            elif isinstance(part, (ImagePart, ThinkingPart)):
-                self.left_out.append(not_held(said, part))
-                if isinstance(part, ImagePart):
-                    yield {"text": address_of(part)}
+            else:
+                for words in self.instead(said, part):
+                    yield {"text": words}
 
 
 def _set_off(parts: list[JSON]) -> list[JSON]:
