@@ -161,7 +161,10 @@ class RecentPlusSummary:
             raise ContextOverflow("the last messages leave no room for a summary: use a larger budget")
         older = messages[opening:recent]
         if stored is not None:
-            older = (ContextMessage("", _earlier_summary(stored[0])), *messages[stored[1] : recent])
+            older = (
+                ContextMessage("", Message("compactionSummary", (text(stored[0].content),))),
+                *messages[stored[1] : recent],
+            )
         tokens = sum(source.sizes(tokenizer)[opening:recent])
         return _needed(messages[opening:recent], older, tokens, room, int(budget_tokens * self.target_ratio))
 
@@ -220,10 +223,6 @@ def _needed(
         messages,
         covered,
     )
-
-
-def _earlier_summary(stored: StoredSummary) -> Message:
-    return Message("compactionSummary", (text(stored.content),))
 
 
 _STEPS = ((100, 4000), (40, 1000), (15, 400), (5, 150))

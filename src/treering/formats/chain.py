@@ -8,14 +8,16 @@ held. An entry without a time gets the time of the entry before it; the first on
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
+from typing import TypeVar
 from uuid import UUID, uuid5
 
 import msgspec
 from msgspec.structs import replace
 
 from ..events.content import ToolResultPart, ToolUsePart
+from ..events.dialects.base import in_utc
 from ..events.entries import (
     Batch,
     CompactionEntry,
@@ -33,6 +35,8 @@ from ..events.entries import (
 
 DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry, CustomEntry, ContextEditEntry)
 """The types of entries that can describe the current state of a session; see `Chain.describe`."""
+
+P = TypeVar("P", bound=Payload)
 
 _DERIVED_VERSION = 5
 _NAMESPACE = UUID("d0a6c1f2-0a5f-5d3c-9d1e-6f0f3f2b7a41")
@@ -62,7 +66,7 @@ def is_derived(entry: Entry) -> bool:
 
 
 def _described_id(format: str, session: str, parent_id: str | None, time: datetime, payload: Payload) -> str:
-    encoded = msgspec.json.encode((entry_class(payload).type, payload, time.astimezone(UTC), parent_id))
+    encoded = msgspec.json.encode((entry_class(payload).type, payload, in_utc(time), parent_id))
     return derived_id(format, session, "describes", blake2b(encoded, digest_size=16).hexdigest())
 
 
@@ -142,12 +146,14 @@ class Names:
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
 
-    def named(self, message: Message) -> Message:
-        """Record the calls of a message, and return the message with its tool name filled in if it is a tool result."""
-        for part in message.content:
+    def named(self, payload: P) -> P:
+        """Record the calls of a message, and return the payload, with the name of its tool if it is a tool's result."""
+        if not isinstance(payload, Message):
+            return payload
+        for part in payload.content:
             if isinstance(part, ToolUsePart):
                 self._tools[part.tool_use.id] = part.tool_use.name
-            elif isinstance(part, ToolResultPart) and message.role == "tool" and message.tool_name is None:
+            elif isinstance(part, ToolResultPart) and payload.role == "tool" and payload.tool_name is None:
                 name = self._tools.get(part.tool_result.tool_use_id)
-                return message if name is None else replace(message, tool_name=name)
-        return message
+                return payload if name is None else replace(payload, tool_name=name)
+        return payload

@@ -22,7 +22,6 @@ from ..events.entries import (
     ContextEdit,
     ContextEditEntry,
     Custom,
-    CustomEntry,
     CustomMessageEntry,
     Entry,
     KnownEntry,
@@ -30,6 +29,7 @@ from ..events.entries import (
     MessageEntry,
     ModelChangeEntry,
     OpaqueEntry,
+    entry_of,
 )
 from ..events.errors import DialectCannot
 from ..events.kinds import RESET_TYPE
@@ -56,23 +56,14 @@ def kept(entry: Entry) -> KnownEntry:
     """Return an entry that any dialect can write; an opaque entry is wrapped in a custom entry in the same place."""
     if not isinstance(entry, OpaqueEntry):
         return entry
-    own_id = entry.id or ""
-    if entry.type == RESET_TYPE:  # a reset must hide everything before it in any dialect
-        return CompactionEntry(
-            id=own_id,
-            parent_id=entry.parent_id,
-            timestamp=entry.timestamp,
-            seq=entry.seq,
-            aside=entry.aside,
-            compaction=Compaction("", None, 0),
-        )
-    return CustomEntry(
-        id=own_id,
+    is_reset = entry.type == RESET_TYPE  # it must hide everything before it in any dialect
+    return entry_of(
+        Compaction("", None, 0) if is_reset else Custom(KEPT_AS, entry.raw),
+        id=entry.id or "",
         parent_id=entry.parent_id,
         timestamp=entry.timestamp,
         seq=entry.seq,
         aside=entry.aside,
-        custom=Custom(KEPT_AS, entry.raw),
     )
 
 
@@ -139,18 +130,15 @@ class Restated:
         return b"".join(line for entry in entries for line in self._entry_lines(entry))
 
     def _entry_lines(self, entry: Entry) -> Iterator[bytes]:
-        line = (
-            own_line(self._dialect, entry)
-            if isinstance(entry, OpaqueEntry) and self._dialect.may_copy(entry.type)
-            else None
-        )
-        if line is not None:
-            yield line + b"\n"
-            return
+        if isinstance(entry, OpaqueEntry) and self._dialect.may_copy(entry.type):
+            line = own_line(self._dialect, entry)
+            if line is not None:
+                yield line + b"\n"
+                return
         try:
             self._note_model(entry)
             for converted in self._converted(kept(entry)):
-                yield self._encode(converted)
+                yield self._dialect.encode(converted, self._model_by_seq.get(self._models[converted.seq]))
         except DialectCannot as error:
             raise DialectCannot(f"entry {entry.id} (seq {entry.seq}) cannot be converted: {error}") from error
 
@@ -159,9 +147,6 @@ class Restated:
             self._model_by_seq[entry.seq] = (entry.model_change.provider, entry.model_change.model_id)
         elif isinstance(entry, MessageEntry) and entry.message.provider is not None and entry.message.model is not None:
             self._model_by_seq[entry.seq] = (entry.message.provider, entry.message.model)
-
-    def _encode(self, entry: KnownEntry) -> bytes:
-        return self._dialect.encode(entry, self._model_by_seq.get(self._models[entry.seq]))
 
     def _converted(self, entry: KnownEntry) -> Iterator[KnownEntry]:
         aside = entry.aside and self._dialect.can_append_aside

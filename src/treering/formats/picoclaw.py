@@ -80,7 +80,8 @@ class PicoclawFormat(Format):
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a picoclaw session."""
-        return _is_document(head) or _is_sidecar(head) or _is_line(path, head)
+        is_sidecar = (first_object(head) or {}).keys() >= {"key", "skip"}
+        return is_sidecar or _is_document(head) or _is_line(path, head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a session; see `Format.read`."""
@@ -96,10 +97,6 @@ def _is_document(head: bytes) -> bool:
     if value is None:  # the document is longer than the head
         return _DOCUMENT.match(beginning(head)) is not None
     return {"key", "messages"} <= value.keys() and not _DOCUMENT_FIELDS.isdisjoint(value)
-
-
-def _is_sidecar(head: bytes) -> bool:
-    return (first_object(head) or {}).keys() >= {"key", "skip"}
 
 
 def _is_line(path: Path, head: bytes) -> bool:

@@ -151,12 +151,12 @@ class Picking:
         """Apply project and filter, and select the given session if it is shown, else the first."""
         words = self.filter.casefold().split()
         self._shown = [
-            row for row in self._rows if self._belongs(row) and all(word in _searched_text(row) for word in words)
+            row
+            for row in self._rows
+            if (self.everywhere or row.project_hash == self._project_hash)
+            and all(word in _searched_text(row) for word in words)
         ]
         self.selected = next((at for at, row in enumerate(self._shown) if row.ref == ref), 0)
-
-    def _belongs(self, row: SessionSummary) -> bool:
-        return self.everywhere or row.project_hash == self._project_hash
 
 
 _MOVES = frozenset({"up", "down", "page-up", "page-down", "home", "end"})

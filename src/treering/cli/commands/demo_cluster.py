@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import webbrowser
-from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -135,7 +134,8 @@ async def play_cluster(port: int, opens: bool, story: Story) -> None:
     with ExitStack() as running:
         database = await to_thread.run_sync(running.enter_context, LocalServer())
         url = database.url(schema="treering", lease_s=f"{LEASE_S:g}")
-        folder = Path(await to_thread.run_sync(_folder_of, running))
+        temporary = TemporaryDirectory(prefix="treering-demo-")
+        folder = Path(await to_thread.run_sync(running.enter_context, temporary))
         crew = Crew(url, folder, port)
         await to_thread.run_sync(crew.start, running)
         click.echo(crew.addresses[0])
@@ -185,12 +185,9 @@ async def _tell(conversation: Conversation, crew: Crew, pause_s: float) -> None:
         with anyio.fail_after(_ANSWERED_WITHIN_S):
             while len(seen) < len(said):  # noqa: ASYNC110  # it is another task that appends to the list
                 await anyio.sleep(_AGAIN_S)
-        _say(f"who followed it at {_port(crew.addresses[0])} saw {len(seen)}, without a gap: {_is_gapless(seen)}")
+        gapless = "yes" if seen == [*range(1, len(seen) + 1)] else "NO"
+        _say(f"who followed it at {_port(crew.addresses[0])} saw {len(seen)}, without a gap: {gapless}")
         tasks.cancel_scope.cancel()
-
-
-def _is_gapless(seqs: Sequence[int]) -> str:
-    return "yes" if list(seqs) == list(range(1, len(seqs) + 1)) else "NO"
 
 
 class Conversation:
@@ -274,10 +271,6 @@ async def _follow(address: str, seen: list[int]) -> None:
             async for entry in entries:
                 if not isinstance(entry, Reset):
                     seen.append(entry.seq)  # noqa: PERF401  # which others look at meanwhile
-
-
-def _folder_of(running: ExitStack) -> str:
-    return running.enter_context(TemporaryDirectory(prefix="treering-demo-"))
 
 
 def _free_ports(count: int) -> list[int]:

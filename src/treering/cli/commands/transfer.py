@@ -234,8 +234,10 @@ async def _import(home: Home, sources: Sequence[tuple[str, str | None]]) -> _Imp
                 try:
                     batch = await host.import_sessions(path, format=format_)
                 except (TreeringError, OSError) as error:
-                    result.refuse(path, sentence(error))
-                    problems = [f"treering: {_with_path(path, sentence(error))}"]
+                    message = sentence(error)
+                    result.refuse(path, message)
+                    named = message if path.rstrip(os.sep) in message else f"{path}: {message}"
+                    problems = [f"treering: {named}"]
                 else:
                     result.add(batch)
                     problems = list(_problems(batch))
@@ -275,10 +277,6 @@ def _findings(report: ImportReport) -> Iterator[str]:
             yield _finding_line(finding)
     if notes:
         yield f"{report.source}: {counted(notes, 'note')} on data outside the conversation; --json shows them"
-
-
-def _with_path(path: str, message: str) -> str:
-    return message if path.rstrip(os.sep) in message else f"{path}: {message}"
 
 
 def _lines(reports: Sequence[ImportReport]) -> Iterator[str]:

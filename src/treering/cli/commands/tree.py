@@ -48,7 +48,8 @@ def gutters(
     pending = _below("", 0, roots, fork, last)
     for node in nodes:
         gutter, connector, above = pending.pop()
-        yield node, _shown(gutter, above) + connector
+        left_out = f"({above} more) " if above else ""
+        yield node, f"{left_out}{gutter}{connector}"
         if connector:
             gutter += through if connector == fork else _BLANK
             if len(gutter) > most * GUTTER_WIDTH:
@@ -60,10 +61,6 @@ def _below(gutter: str, above: int, count: int, fork: str, last: str) -> list[tu
     if count == 1:
         return [(gutter, "", above)]
     return [(gutter, last if number == 0 else fork, above) for number in range(count)]
-
-
-def _shown(gutter: str, above: int) -> str:
-    return f"({above} more) {gutter}" if above else gutter
 
 
 _PREVIEW_LEAST = 12

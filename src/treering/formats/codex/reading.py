@@ -233,12 +233,9 @@ class Rollout:
             # The file may still grow by more parts and the usage, so the id is derived from the first part.
             yield self._chain.add(message, id=step.id, time=step.time, beginning=step.parts[0])
         for payload, entry_id, time in step.following:
-            yield self._chain.add(self._with_tool_name(payload), id=entry_id, time=time)
+            yield self._chain.add(self._names.named(payload), id=entry_id, time=time)
         for run, time in step.runs.values():
             yield self._chain.add(run, time=time)
-
-    def _with_tool_name(self, payload: Payload) -> Payload:
-        return self._names.named(payload) if isinstance(payload, Message) else payload
 
     def _add_part(self, part: Content, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         """Add a part to the step, or to a new one if the step has results.

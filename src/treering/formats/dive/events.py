@@ -176,12 +176,9 @@ def _position(entries: Sequence[Entry], first_kept: str | None, ids: list[str | 
     """Return the position in the history of the first message at or after the first kept entry."""
     if first_kept is None:
         return len(ids)
-    kept_ids = {entry.id for entry in entries[_index(entries, first_kept) :]}
+    start = next((position for position, entry in enumerate(entries) if entry.id == first_kept), len(entries))
+    kept_ids = {entry.id for entry in entries[start:]}
     return next((position for position, entry_id in enumerate(ids) if entry_id in kept_ids), len(ids))
-
-
-def _index(entries: Sequence[Entry], entry_id: str) -> int:
-    return next((position for position, entry in enumerate(entries) if entry.id == entry_id), len(entries))
 
 
 def _turns(entries: Sequence[Entry]) -> Iterator[_Turn | CompactionEntry]:

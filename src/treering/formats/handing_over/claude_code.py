@@ -89,7 +89,8 @@ class _Writing(Writing):
 
     def _kept(self, said: Said) -> Iterator[Content]:
         for part in said.content:
-            if isinstance(part, ThinkingPart) and not (self._is_sent(said) and part.thinking.signature):
+            is_sent = _is_own(said) and said.model == self._model
+            if isinstance(part, ThinkingPart) and not (is_sent and part.thinking.signature):
                 self.left_out.append(not_held(said, part))
                 continue
             images: Sequence[object] = (part,)
@@ -99,9 +100,6 @@ class _Writing(Writing):
                 not_held(said, each) for each in images if isinstance(each, ImagePart) and not _held(each)
             )
             yield part
-
-    def _is_sent(self, said: Said) -> bool:
-        return _is_own(said) and said.model == self._model
 
     def _line(self, said: Said, role: str, blocks: list[JSON], number: int) -> Object:
         self._count += 1

@@ -161,8 +161,7 @@ class Wire:
                     self._notes.leave_out(f"record of kind {kind}", record)
 
     def _add(self, payload: Payload, id: str, time: datetime | None) -> KnownEntry:
-        payload = self._names.named(payload) if isinstance(payload, Message) else payload
-        return self._chain.add(payload, id=id, time=time)
+        return self._chain.add(self._names.named(payload), id=id, time=time)
 
     def _settings(self, request: Object, time: datetime | None) -> Iterator[KnownEntry]:
         """Yield the model and the thinking level of a request where they change."""

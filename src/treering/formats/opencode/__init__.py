@@ -104,7 +104,8 @@ class OpencodeFormat(Format):
         with path.open("rb") as file:
             head = file.read(len(HEAD))
         if head == HEAD:
-            return in_database(path, lambda stored: replace(_read(stored), beside=_companions(path)))
+            beside = (*beside_database(path), path.with_name(_STORAGE))  # with the older tree, which was moved into it
+            return in_database(path, lambda stored: replace(_read(stored), beside=beside))
         data = as_object(document(path))
         return iter((_read(InFile(path, data) if "messages" in data else InTree(path)),))
 
@@ -139,11 +140,6 @@ class OpencodeFormat(Format):
         if path.suffix == ".json":
             return iter((_read(InTree(path)),))
         return in_database(path, _read, only=session_id)
-
-
-def _companions(database: Path) -> tuple[Path, ...]:
-    """Return the paths beside a database: its own files, and the older tree, whose content was moved into it."""
-    return (*beside_database(database), database.with_name("storage"))
 
 
 def _is_session(start: bytes, is_first: bool) -> bool:

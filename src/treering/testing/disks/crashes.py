@@ -49,11 +49,9 @@ class Crashes:
 
     def __iter__(self) -> Iterator[DiskImage]:
         """Yield the disks, beginning with the one that lost nothing; a disk may occur more than once."""
-        for surviving, chosen in self._all() if self.complete else self._some():
+        every = product(self._names, product(*self._choices))
+        for surviving, chosen in every if self.complete else self._some():
             yield self._image.after_power_cut(surviving, dict(zip(self._numbers, chosen, strict=True)))
-
-    def _all(self) -> Iterator[tuple[list[Naming], Sequence[bytes]]]:
-        return product(self._names, product(*self._choices))
 
     def _some(self) -> Iterator[tuple[list[Naming], Sequence[bytes]]]:
         for extreme in (0, -1):
