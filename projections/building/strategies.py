@@ -161,10 +161,8 @@ class RecentPlusSummary:
             raise ContextOverflow("the last messages leave no room for a summary: use a larger budget")
         older = messages[opening:recent]
         if stored is not None:
-            older = (
-                ContextMessage("", Message("compactionSummary", (text(stored[0].content),))),
-                *messages[stored[1] : recent],
-            )
+            summary = Message("compactionSummary", (text(stored[0].content),))
+            older = (ContextMessage("", summary), *messages[stored[1] : recent])
         tokens = sum(source.sizes(tokenizer)[opening:recent])
         return _needed(messages[opening:recent], older, tokens, room, int(budget_tokens * self.target_ratio))
 
