@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from ..events.json_values import JSON
-from .json_lines import Notes
+from .json_lines import Notes, names_in
 from .values import Object, as_items, as_object, as_objects
 
-_MESSAGE_FIELDS = frozenset({"content", "displayContent", "id", "model", "parts", "timestamp", "tokens", "type"})
+_MESSAGE_FIELDS = names_in("content displayContent id model parts timestamp tokens type")
 _ANSWER_FIELDS = _MESSAGE_FIELDS | {"thoughts", "toolCalls"}
-_RECORD_FIELDS = frozenset(
-    {
-        *("agentId", "args", "description", "displayName", "id", "name", "renderOutputAsMarkdown", "result"),
-        *("resultDisplay", "status", "timestamp"),
-    }
+_RECORD_FIELDS = names_in(
+    "agentId args description displayName id name renderOutputAsMarkdown result resultDisplay status timestamp",
 )
-_THOUGHT_FIELDS = frozenset({"description", "subject", "timestamp"})
+_THOUGHT_FIELDS = names_in("description subject timestamp")
 _CALL, _RESPONSE = "functionCall", "functionResponse"
 _FILES = frozenset({"fileData", "inlineData"})
-_FILE_FIELDS = frozenset({"data", "displayName", "fileUri", "mimeType"})
+_FILE_FIELDS = names_in("data displayName fileUri mimeType")
 _READ = _FILES | {"text"}
 _PART_FIELDS = _READ | {_CALL, _RESPONSE, "partMetadata", "thought", "thoughtSignature", "videoMetadata"}
-_CALL_FIELDS = frozenset({"args", "id", "name", "partialArgs", "willContinue"})
-_RESPONSE_FIELDS = frozenset({"id", "name", "parts", "response", "scheduling", "willContinue"})
+_CALL_FIELDS = names_in("args id name partialArgs willContinue")
+_RESPONSE_FIELDS = names_in("id name parts response scheduling willContinue")
 _OUTPUTS = frozenset({"error", "output"})
 
 

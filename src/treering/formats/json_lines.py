@@ -165,6 +165,11 @@ class Notes:
         self._skipped.clear()
 
 
+def names_in(*lines: str) -> frozenset[str]:
+    """Return the words of lines, such as the names of the fields that a reader knows."""
+    return frozenset(" ".join(lines).split())
+
+
 def unheard() -> Notes:
     """Return notes that nobody reads."""
     return Notes(Path())

@@ -48,6 +48,7 @@ from .json_lines import (
     document,
     document_beside,
     first_object,
+    names_in,
     objects,
     objects_of,
     unheard,
@@ -61,13 +62,11 @@ META_SUFFIX = ".meta.json"
 
 _START = b'{"role"'
 _DOCUMENT = re.compile(rb'\{\s*"key"\s*:\s*"[^"]*"\s*,\s*"messages"\s*:\s*\[')
-_DOCUMENT_FIELDS = frozenset({"created", "summary", "updated"})
+_DOCUMENT_FIELDS = names_in("created summary updated")
 _SESSION_FIELDS = _DOCUMENT_FIELDS | {"count", "created_at", "key", "messages", "skip", "updated_at"}
-_MESSAGE_FIELDS = frozenset(
-    {
-        *("attachments", "content", "content_parts", "created_at", "media", "model_name", "name", "reasoning_content"),
-        *("role", "system_parts", "tool_call_id", "tool_calls", "thought_signature"),
-    }
+_MESSAGE_FIELDS = names_in(
+    "attachments content content_parts created_at media model_name name reasoning_content role system_parts",
+    "tool_call_id tool_calls thought_signature",
 )
 
 

@@ -21,65 +21,41 @@ from msgspec import Raw, Struct
 from ...events.content import Content, text
 from ...events.json_values import JSON, json_value
 from ...events.providers.common import image_at
-from ..json_lines import Notes, decoded
+from ..json_lines import Notes, decoded, names_in
 from ..values import as_list, as_object, as_objects, as_text
 from .lines import NO_RAW, Attachment, AttachmentOutline, Outline
 
-_CONTENT = frozenset(
-    {
-        "directory",
-        "edited_text_file",
-        "file",
-        "hook_additional_context",
-        "hook_blocking_error",
-        "hook_stopped_continuation",
-        "invoked_skills",
-        "nested_memory",
-        "plan_file_reference",
-        "selected_lines_in_ide",
-    }
+_CONTENT = names_in(
+    "directory edited_text_file file hook_additional_context hook_blocking_error hook_stopped_continuation",
+    "invoked_skills nested_memory plan_file_reference selected_lines_in_ide",
 )
 _SUCCESS = "hook_success"
 _SENT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})  # the output of other hooks is only shown
 _EMPTY = frozenset({b"", b"null", b'""', b"[]"})
-_LINES = frozenset(
-    {
-        *("agent-color", "agent-name", "agent-setting", "ai-title", "atis-latch", "attribution-snapshot"),
-        *("bridge-session", "custom-title", "file-history-snapshot", "frame-link", "last-prompt", "mode"),
-        *("permission-mode", "pr-link", "progress", "queue-operation", "relocated", "result", "speculation-accept"),
-        *("started", "summary", "tag", "task-summary", "worktree-state"),
-    }
+_LINES = names_in(
+    "agent-color agent-name agent-setting ai-title atis-latch attribution-snapshot bridge-session custom-title",
+    "file-history-snapshot frame-link last-prompt mode permission-mode pr-link progress queue-operation relocated",
+    "result speculation-accept started summary tag task-summary worktree-state",
 )
-_SYSTEM = frozenset(
-    {
-        *("agents_killed", "api_error", "api_refusal", "away_summary", "bridge_status", "compact_boundary", "error"),
-        *("file_snapshot", "informational", "local_command", "memory_saved", "microcompact_boundary"),
-        *("model_refusal_fallback", "permission_retry", "scheduled_task_fire", "session_start", "status"),
-        *("stop_hook_summary", "task_notification", "task_started", "thinking", "turn_duration"),
-    }
+_SYSTEM = names_in(
+    "agents_killed api_error api_refusal away_summary bridge_status compact_boundary error file_snapshot",
+    "informational local_command memory_saved microcompact_boundary model_refusal_fallback permission_retry",
+    "scheduled_task_fire session_start status stop_hook_summary task_notification task_started thinking turn_duration",
 )
-_ATTACHMENTS = frozenset(
-    {
-        *("agent_listing_delta", "agent_mention", "async_hook_response", "auto_mode", "auto_mode_exit"),
-        *("batching_reminder_sent", "budget_usd", "command_permissions", "compact_file_reference"),
-        *("compaction_reminder", "context_efficiency", "critical_system_reminder", "date_change"),
-        *("deferred_tools_delta", "dynamic_skill", "edited_image_file", "hook_additional_context"),
-        *("hook_cancelled", "hook_error_during_execution", "hook_non_blocking_error", "hook_permission_decision"),
-        *("hook_success", "hook_system_message", "mcp_instructions_delta", "max_turns_reached", "opened_file_in_ide"),
-        *("output_style", "output_token_usage", "plan_mode", "plan_mode_exit", "plan_mode_reentry"),
-        *("read_truncation_notice", "silent_turn_reminder", "skill_listing", "structured_output", "task_reminder"),
-        *("task_status", "team_context", "teammate_shutdown_batch", "todo_reminder", "token_usage"),
-        *("total_tokens_reminder", "ultra_effort_enter", "ultra_effort_exit", "ultramemory", "ultrathink_effort"),
-        "verify_plan_reminder",
-    }
+_ATTACHMENTS = names_in(
+    "agent_listing_delta agent_mention async_hook_response auto_mode auto_mode_exit batching_reminder_sent budget_usd",
+    "command_permissions compact_file_reference compaction_reminder context_efficiency critical_system_reminder",
+    "date_change deferred_tools_delta dynamic_skill edited_image_file hook_additional_context hook_cancelled",
+    "hook_error_during_execution hook_non_blocking_error hook_permission_decision hook_success hook_system_message",
+    "mcp_instructions_delta max_turns_reached opened_file_in_ide output_style output_token_usage plan_mode",
+    "plan_mode_exit plan_mode_reentry read_truncation_notice silent_turn_reminder skill_listing structured_output",
+    "task_reminder task_status team_context teammate_shutdown_batch todo_reminder token_usage total_tokens_reminder",
+    "ultra_effort_enter ultra_effort_exit ultramemory ultrathink_effort verify_plan_reminder",
 )
-_ATTACHMENT_FIELDS = frozenset(
-    {
-        *("allowedTools", "blockingError", "command", "commandMode", "content", "displayPath", "durationMs"),
-        *("exitCode", "filename", "hookEvent", "hookName", "ideName", "imagePasteIds", "isMeta", "lineEnd"),
-        *("lineStart", "message", "mtimeMs", "origin", "path", "planContent", "planFilePath", "prompt", "skills"),
-        *("snippet", "source_uuid", "stderr", "stdout", "timestamp", "toolUseID", "truncated", "type"),
-    }
+_ATTACHMENT_FIELDS = names_in(
+    "allowedTools blockingError command commandMode content displayPath durationMs exitCode filename hookEvent",
+    "hookName ideName imagePasteIds isMeta lineEnd lineStart message mtimeMs origin path planContent planFilePath",
+    "prompt skills snippet source_uuid stderr stdout timestamp toolUseID truncated type",
 )
 _LINE_FIELDS = (
     *("agentId", "apiError", "attachment", "attributionAgent", "attributionPlugin", "attributionSkill"),

@@ -22,28 +22,25 @@ from ...events.content import (
 from ...events.entries import CustomMessage, Message, ToolExecution, Usage
 from ...events.json_values import JSON
 from ...events.providers.common import image_at
-from ..json_lines import Notes
+from ..json_lines import Notes, names_in
 from ..values import Object, as_arguments, as_count, as_json_text, as_list, as_number, as_object, as_text, kept_json
 
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
 """Codex's message roles, and treering's; `developer` is another name for `system`."""
 
-_RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
-LINES = frozenset({"inter_agent_communication_metadata", "session_meta", "world_state"})
+_RUNS = names_in("exec_command_end mcp_tool_call_end patch_apply_end")
+LINES = names_in("inter_agent_communication_metadata session_meta world_state")
 """The kinds of lines that hold nothing of the conversation."""
 
-ASIDE = frozenset({"compaction", "context_compaction", "image_generation_call", "other", "web_search_call"})
+ASIDE = names_in("compaction context_compaction image_generation_call other web_search_call")
 """The kinds of items that are known to be no message, call or output."""
 
-ITEM_FIELDS = frozenset(
-    {
-        *("action", "arguments", "author", "call_id", "content", "encrypted_content", "execution", "ghost_commit"),
-        *("id", "input", "internal_chat_message_metadata_passthrough", "metadata", "name", "namespace", "output"),
-        *("phase", "recipient", "result", "revised_prompt", "role", "status", "summary", "tools", "type"),
-        *("end_turn", "timestamp"),
-    }
+ITEM_FIELDS = names_in(
+    "action arguments author call_id content encrypted_content execution ghost_commit id input",
+    "internal_chat_message_metadata_passthrough metadata name namespace output phase recipient result revised_prompt",
+    "role status summary tools type end_turn timestamp",
 )
-_WORDS = frozenset({"action", "arguments", "content", "input", "output", "result", "summary", "tools"})
+_WORDS = names_in("action arguments content input output result summary tools")
 _WORDS_READ = {
     "agent_message": _WORDS,
     "custom_tool_call": frozenset({"input"}),
@@ -59,44 +56,33 @@ _WORDS_READ = {
 }
 """Which of the fields that hold words are read in an item; in an item that is kept as it is, all are."""
 
-ENVELOPE = frozenset({"ordinal", "payload", "timestamp", "type"})
-SESSION_FIELDS = frozenset(
-    {
-        *("agent_nickname", "agent_path", "agent_role", "base_instructions", "cli_version", "context_window", "cwd"),
-        *("dynamic_tools", "forked_from_id", "git", "history_base", "history_metadata", "history_mode", "id"),
-        *("instructions", "memory_mode", "model_provider", "multi_agent_version", "originator", "parent_thread_id"),
-        *("selected_capability_roots", "session_id", "source", "thread_source", "timestamp", "type"),
-    }
+ENVELOPE = names_in("ordinal payload timestamp type")
+SESSION_FIELDS = names_in(
+    "agent_nickname agent_path agent_role base_instructions cli_version context_window cwd dynamic_tools",
+    "forked_from_id git history_base history_metadata history_mode id instructions memory_mode model_provider",
+    "multi_agent_version originator parent_thread_id selected_capability_roots session_id source thread_source",
+    "timestamp type",
 )
-TURN_FIELDS = frozenset(
-    {
-        *("active_permission_profile", "approval_policy", "approvals_reviewer", "base_instructions", "comp_hash"),
-        *("collaboration_mode", "current_date", "cwd", "developer_instructions", "effort", "environments"),
-        *("file_system_sandbox_policy", "final_output_json_schema", "model", "multi_agent_mode", "network"),
-        *("multi_agent_version", "permission_profile", "personality", "realtime_active", "sandbox_policy", "summary"),
-        *("timezone", "trace_id", "truncation_policy", "turn_id", "user_instructions", "workspace_roots"),
-    }
+TURN_FIELDS = names_in(
+    "active_permission_profile approval_policy approvals_reviewer base_instructions comp_hash collaboration_mode",
+    "current_date cwd developer_instructions effort environments file_system_sandbox_policy final_output_json_schema",
+    "model multi_agent_mode network multi_agent_version permission_profile personality realtime_active sandbox_policy",
+    "summary timezone trace_id truncation_policy turn_id user_instructions workspace_roots",
 )
 """Fields of a session and of a turn: the program's settings and instructions, which messages repeat."""
 
-COMPACTED_FIELDS = frozenset(
-    {"first_window_id", "message", "previous_window_id", "replacement_history", "window_id", "window_number"}
-)
+COMPACTED_FIELDS = names_in("first_window_id message previous_window_id replacement_history window_id window_number")
 
-EVENTS = frozenset(
-    {
-        *("agent_message", "agent_message_delta", "agent_reasoning", "agent_reasoning_delta"),
-        *("agent_reasoning_raw_content", "agent_reasoning_section_break", "collab_agent_interaction_end"),
-        *("collab_agent_spawn_end", "collab_close_end", "collab_resume_end", "collab_waiting_end"),
-        *("context_compacted", "dynamic_tool_call_request", "dynamic_tool_call_response"),
-        *("elicitation_request", "entered_review_mode", "exec_approval_request", "exec_command_begin"),
-        *("exec_command_end", "exec_command_output_delta", "exited_review_mode", "image_generation_end"),
-        *("item_completed", "item_started", "mcp_tool_call_begin", "mcp_tool_call_end", "patch_apply_begin"),
-        *("patch_apply_end", "plan_update", "raw_response_item", "session_configured", "sub_agent_activity"),
-        *("task_complete", "task_started", "thread_goal_updated", "thread_settings_applied", "token_count"),
-        *("turn_aborted", "turn_diff", "turn.completed", "undo_completed", "undo_started", "user_message"),
-        *("view_image_tool_call", "web_search_begin", "web_search_end"),
-    }
+EVENTS = names_in(
+    "agent_message agent_message_delta agent_reasoning agent_reasoning_delta agent_reasoning_raw_content",
+    "agent_reasoning_section_break collab_agent_interaction_end collab_agent_spawn_end collab_close_end",
+    "collab_resume_end collab_waiting_end context_compacted dynamic_tool_call_request dynamic_tool_call_response",
+    "elicitation_request entered_review_mode exec_approval_request exec_command_begin exec_command_end",
+    "exec_command_output_delta exited_review_mode image_generation_end item_completed item_started",
+    "mcp_tool_call_begin mcp_tool_call_end patch_apply_begin patch_apply_end plan_update raw_response_item",
+    "session_configured sub_agent_activity task_complete task_started thread_goal_updated thread_settings_applied",
+    "token_count turn_aborted turn_diff turn.completed undo_completed undo_started user_message view_image_tool_call",
+    "web_search_begin web_search_end",
 )
 """The kinds of events that repeat items or serve only Codex's screens."""
 
@@ -106,8 +92,8 @@ _CALLS = {
     "local_shell_call": ("action", "local_shell"),
     "tool_search_call": ("arguments", "tool_search"),
 }
-_OUTPUT_FIELDS = frozenset({"content", "content_items", "success"})
-_PART_FIELDS = frozenset({"annotations", "detail", "image_url", "logprobs", "text", "type"})
+_OUTPUT_FIELDS = names_in("content content_items success")
+_PART_FIELDS = names_in("annotations detail image_url logprobs text type")
 _OUTPUTS = {
     "function_call_output": "output",
     "custom_tool_call_output": "output",

@@ -27,34 +27,28 @@ from ...events.entries import (
     UsageRecord,
 )
 from ..chain import Chain, Names
-from ..json_lines import Line, Notes, carries_text
+from ..json_lines import Line, Notes, carries_text, names_in
 from ..values import Object, as_count, as_object, as_text, as_time, as_words, kept_json
 from .parts import PROVIDER, exit_code, read_answer, read_result, read_shell, read_usage, read_user
 
 NAME = "copilot"
-ENVELOPE = frozenset({"agentId", "data", "ephemeral", "id", "parentId", "timestamp", "type"})
+ENVELOPE = names_in("agentId data ephemeral id parentId timestamp type")
 
-_BOOKKEEPING = frozenset(
-    {
-        *("abort", "assistant.turn_end", "assistant.turn_start", "session.compaction_start", "session.context_changed"),
-        *("session.info", "session.mode_changed", "session.plan_changed", "session.shutdown", "session.task_complete"),
-        *("session.truncation", "session.usage_checkpoint", "session.warning", "session.workspace_file_changed"),
-        *("subagent.completed", "subagent.configured", "subagent.failed", "subagent.started", "system.message"),
-        *("tool.execution_start", "tool.user_requested"),
-    }
+_BOOKKEEPING = names_in(
+    "abort assistant.turn_end assistant.turn_start session.compaction_start session.context_changed session.info",
+    "session.mode_changed session.plan_changed session.shutdown session.task_complete session.truncation",
+    "session.usage_checkpoint session.warning session.workspace_file_changed subagent.completed subagent.configured",
+    "subagent.failed subagent.started system.message tool.execution_start tool.user_requested",
 )
 """Events that repeat what others say, or say it only to people, and the program's own instructions."""
 
 _BOOKKEEPING_OF = ("hook.", "permission.", "session.schedule_")
-_COMPACTION_FIELDS = frozenset(
-    {
-        *("behaviorModelId", "checkpointNumber", "checkpointPath", "compactionAttemptId", "compactionTokensUsed"),
-        *("conversationTokens", "customInstructions", "error", "failureReason", "initialModel", "messagesRemoved"),
-        *("model", "outcome", "outcomeReason", "postCompactionTokens", "preCompactionMessagesLength"),
-        *("preCompactionTokens", "requestId", "responsesReasoning", "serviceRequestId", "statusCode", "success"),
-        *("summaryContent", "switchTargetModel", "systemTokens", "targetPromptTokenLimit", "tokenAccountingBasis"),
-        *("tokenLimit", "tokensRemoved", "toolDefinitionsTokens", "trigger"),
-    }
+_COMPACTION_FIELDS = names_in(
+    "behaviorModelId checkpointNumber checkpointPath compactionAttemptId compactionTokensUsed conversationTokens",
+    "customInstructions error failureReason initialModel messagesRemoved model outcome outcomeReason",
+    "postCompactionTokens preCompactionMessagesLength preCompactionTokens requestId responsesReasoning",
+    "serviceRequestId statusCode success summaryContent switchTargetModel systemTokens targetPromptTokenLimit",
+    "tokenAccountingBasis tokenLimit tokensRemoved toolDefinitionsTokens trigger",
 )
 _CONVERSATION = "conversation-"
 _FIELDS = {

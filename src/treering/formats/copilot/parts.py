@@ -19,40 +19,28 @@ from ...events.content import (
 )
 from ...events.entries import BashExecution, Message, Usage
 from ...events.json_values import JSON
-from ..json_lines import Notes
+from ..json_lines import Notes, names_in
 from ..values import Object, as_arguments, as_count, as_items, as_object, as_objects, as_text, as_words, kept_json
 
 PROVIDER = "github-copilot"
 
-_USER_FIELDS = frozenset(
-    {
-        *("agentMode", "attachments", "content", "delivery", "interactionId", "isAutopilotContinuation", "messageId"),
-        *("nativeDocumentPathFallbackPaths", "parentAgentTaskId", "responsesReasoning", "source"),
-        *("supportedNativeDocumentMimeTypes", "transformedContent", "turnId"),
-    }
+_USER_FIELDS = names_in(
+    "agentMode attachments content delivery interactionId isAutopilotContinuation messageId",
+    "nativeDocumentPathFallbackPaths parentAgentTaskId responsesReasoning source supportedNativeDocumentMimeTypes",
+    "transformedContent turnId",
 )
-_ANSWER_FIELDS = frozenset(
-    {
-        *("apiCallId", "chunkCount", "chunkIndex", "clientRequestId", "content", "encryptedContent", "interactionId"),
-        *("messageId", "model", "originatingMessageId", "outputTokens", "parentToolCallId", "phase", "providerId"),
-        *("reasoningBlocks", "reasoningOpaque", "reasoningText", "reasoningWireField", "requestId", "rte"),
-        *("serviceRequestId", "toolRequests", "turnId"),
-    }
+_ANSWER_FIELDS = names_in(
+    "apiCallId chunkCount chunkIndex clientRequestId content encryptedContent interactionId messageId model",
+    "originatingMessageId outputTokens parentToolCallId phase providerId reasoningBlocks reasoningOpaque",
+    "reasoningText reasoningWireField requestId rte serviceRequestId toolRequests turnId",
 )
-_CALL_FIELDS = frozenset(
-    {
-        *("arguments", "caller", "intentionSummary", "mcpServerName", "mcpToolName", "name", "toolCallId", "toolTitle"),
-        "type",
-    }
-)
-_RESULT_FIELDS = frozenset({"binaryResultsForLlm", "content", "contents", "detailedContent", "mcpMeta", "uiResource"})
+_CALL_FIELDS = names_in("arguments caller intentionSummary mcpServerName mcpToolName name toolCallId toolTitle type")
+_RESULT_FIELDS = names_in("binaryResultsForLlm content contents detailedContent mcpMeta uiResource")
 """The fields of a result that are read, or only repeat for people what the model was sent."""
 
-_FILE_FIELDS = frozenset(
-    {
-        *("assetId", "byteLength", "data", "displayName", "filePath", "lineRange", "mimeType", "omittedReason", "path"),
-        *("repo", "selection", "taggedFilesEntry", "text", "title", "type", "url"),
-    }
+_FILE_FIELDS = names_in(
+    "assetId byteLength data displayName filePath lineRange mimeType omittedReason path repo selection",
+    "taggedFilesEntry text title type url",
 )
 _FROM_AGENT = "agent-"  # the prompt that another agent wrote
 _AROUND = re.compile(r"\s*<(?P<tag>\w+)\b[^>]*>.*?</(?P=tag)>\s*", re.DOTALL)

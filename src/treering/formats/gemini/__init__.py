@@ -35,7 +35,7 @@ from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id
 from ..google_messages import ASIDE, ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
 from ..google_unread import note_unread_of_message
-from ..json_lines import Notes, beginning, carries_text, document, first_object, objects, unheard
+from ..json_lines import Notes, beginning, carries_text, document, first_object, names_in, objects, unheard
 from ..opening import modified_at
 from ..values import Object, as_object, as_text, as_time, kept_json
 from .history import History, HistoryMessage, is_preamble, marks_of_user
@@ -53,11 +53,8 @@ _CHECKPOINT = re.compile(
 )
 _CHECKPOINT_PREFIX = "checkpoint-"
 _SESSION_PREFIX = "session-"
-_SESSION_FIELDS = frozenset(
-    {
-        *("directories", "hasUserOrAssistantMessage", "kind", "lastUpdated", "memoryScratchpad", "projectHash"),
-        *("sessionId", "startTime", "summary"),
-    }
+_SESSION_FIELDS = names_in(
+    "directories hasUserOrAssistantMessage kind lastUpdated memoryScratchpad projectHash sessionId startTime summary",
 )
 _CONTENT_FIELDS = frozenset({"parts", "role"})
 _TYPES: dict[JSON, str] = {"user": "user", "function": "user", "model": "model"}

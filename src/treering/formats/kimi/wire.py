@@ -28,7 +28,7 @@ from ...events.entries import (
 from ...events.json_values import JSON
 from ...events.providers.common import image_at
 from ..chain import Chain, Names
-from ..json_lines import Line, Notes, carries_text
+from ..json_lines import Line, Notes, carries_text, names_in
 from ..messages import read_call
 from ..values import (
     Object,
@@ -44,33 +44,25 @@ from ..values import (
 )
 
 NAME = "kimi"
-_MESSAGE_FIELDS = frozenset({"content", "id", "isError", "name", "origin", "role", "toolCallId", "toolCalls"})
-_PART_FIELDS = frozenset({"encrypted", "imageUrl", "text", "think", "type"})
-_RECORD_FIELDS = frozenset({"agentId", "event", "message", "time", "type"})
-_EVENT_FIELDS = frozenset(
-    {
-        *("args", "description", "display", "extras", "finishReason", "messageId", "name", "parentUuid", "part"),
-        *("providerFinishReason", "rawFinishReason", "result", "step", "stepUuid", "toolCallId", "turnId", "type"),
-        *("usage", "uuid"),
-    }
+_MESSAGE_FIELDS = names_in("content id isError name origin role toolCallId toolCalls")
+_PART_FIELDS = names_in("encrypted imageUrl text think type")
+_RECORD_FIELDS = names_in("agentId event message time type")
+_EVENT_FIELDS = names_in(
+    "args description display extras finishReason messageId name parentUuid part providerFinishReason rawFinishReason",
+    "result step stepUuid toolCallId turnId type usage uuid",
 )
-_RESULT_FIELDS = frozenset({"durationMs", "isError", "output"})
-_COMPACTION_FIELDS = frozenset(
-    {
-        *("agentId", "compactedCount", "contextSummary", "keptUserMessageCount", "summary", "summaryOutputTokens"),
-        *("time", "tokensAfter", "tokensBefore", "type", "wireLines"),
-    }
+_RESULT_FIELDS = names_in("durationMs isError output")
+_COMPACTION_FIELDS = names_in(
+    "agentId compactedCount contextSummary keptUserMessageCount summary summaryOutputTokens time tokensAfter",
+    "tokensBefore type wireLines",
 )
-_ROLES = frozenset({"assistant", "system", "tool", "user"})
+_ROLES = names_in("assistant system tool user")
 _PERSON = "user"
 _FOR_AGENT = "subagent"  # the prompt that another agent wrote
 
-_BOOKKEEPING = frozenset(
-    {
-        *("agent.message.appended", "agent.switched", "context.undone", "llm.tools_snapshot", "metadata"),
-        *("profile.bind", "subagent.completed", "subagent.failed", "subagent.spawned", "subagent.started"),
-        "tools.update_store",
-    }
+_BOOKKEEPING = names_in(
+    "agent.message.appended agent.switched context.undone llm.tools_snapshot metadata profile.bind subagent.completed",
+    "subagent.failed subagent.spawned subagent.started tools.update_store",
 )
 """Records that repeat what others say, and the program's own instructions."""
 

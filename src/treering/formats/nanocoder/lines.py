@@ -15,34 +15,29 @@ from msgspec import Struct
 from ...events.content import Content, text, tool_result
 from ...events.entries import Compaction, Custom, Message, Payload, ToolExecution
 from ...events.json_values import JSON, raw_json
-from ..json_lines import Line, Notes
+from ..json_lines import Line, Notes, names_in
 from ..messages import check_call, read_call
 from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time, as_words
 
 SUMMARY_TYPE = "treering.summary"
 """The custom type of the entries that keep summaries for reuse."""
 
-_MESSAGE_FIELDS = frozenset(
-    {
-        *("assistant", "content", "cumulativeTokens", "id", "metadata", "parentId", "role", "seq", "timestamp"),
-        *("tokenCount", "tokens", "tool", "toolCallId", "toolCalls", "toolName"),
-    }
+_MESSAGE_FIELDS = names_in(
+    "assistant content cumulativeTokens id metadata parentId role seq timestamp tokenCount tokens tool toolCallId",
+    "toolCalls toolName",
 )
 """The fields of a line of messages.jsonl that are read, and its metadata."""
 
-_ANSWER_FIELDS = frozenset({"durationMs", "finishReason", "model", "toolCalls"})
+_ANSWER_FIELDS = names_in("durationMs finishReason model toolCalls")
 _RESULT_FIELDS = frozenset({"callId", "name"})
-_RUN_FIELDS = frozenset(
-    {
-        *("args", "arguments", "durationMs", "id", "messageId", "result", "resultTokens", "seq", "timestamp", "tokens"),
-        *("tool", "toolCallId"),
-    }
+_RUN_FIELDS = names_in(
+    "args arguments durationMs id messageId result resultTokens seq timestamp tokens tool toolCallId",
 )
-_OUTPUT_FIELDS = frozenset({"content", "error", "exitCode", "success"})
-_SUMMARY_FIELDS = frozenset({"compressionRatio", "createdAt", "id", "originalTokens", "range", "summary"})
-_TEXT_FIELDS = frozenset({"content", "model", "tokens"})
+_OUTPUT_FIELDS = names_in("content error exitCode success")
+_SUMMARY_FIELDS = names_in("compressionRatio createdAt id originalTokens range summary")
+_TEXT_FIELDS = names_in("content model tokens")
 
-_ROLES = frozenset({"user", "assistant", "system", "tool"})
+_ROLES = names_in("user assistant system tool")
 
 
 class Run(Struct, frozen=True):

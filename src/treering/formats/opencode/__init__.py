@@ -26,7 +26,7 @@ from ...events.errors import ForeignFormatError, Where
 from ..base import ForeignSession, Format
 from ..chain import Chain, is_derived
 from ..databases import HEAD, beside_database
-from ..json_lines import Notes, beginning, decoded, document
+from ..json_lines import Notes, beginning, decoded, document, names_in
 from ..opening import modified_at, read_each
 from ..values import Object, as_list, as_object, as_text, as_time, kept_json
 from .messages import (
@@ -60,14 +60,12 @@ _STORAGE = "storage"
 
 _CLEARED = "[Old tool result content cleared]"  # what opencode sends instead
 _MESSAGE_PREFIX = "msg_"
-_AT_THE_END = frozenset({"finish", "error", "tokens", "cost"})
+_AT_THE_END = names_in("finish error tokens cost")
 """What a message gets when it ends, after its last part."""
 
-_SESSION_FIELDS = frozenset(
-    {
-        *("agent", "cost", "directory", "id", "metadata", "model", "parentID", "path", "permission", "projectID"),
-        *("revert", "share", "slug", "summary", "time", "title", "tokens", "version", "workspaceID"),
-    }
+_SESSION_FIELDS = names_in(
+    "agent cost directory id metadata model parentID path permission projectID revert share slug summary time title",
+    "tokens version workspaceID",
 )
 
 _UNTITLED = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")

@@ -26,7 +26,7 @@ from ...events.content import (
 from ...events.entries import Compaction, Custom, Message, Payload, ToolExecution, Usage
 from ...events.json_values import JSON
 from ...events.providers.common import image_at
-from ..json_lines import Notes, carries_text
+from ..json_lines import Notes, carries_text, names_in
 from ..messages import marks_of
 from ..values import (
     Object,
@@ -44,33 +44,25 @@ from .storage import Record
 
 _ENDED = frozenset({"completed", "error"})
 _SIGNATURES = ("signature", "thoughtSignature")
-_BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
-_CONTENT = frozenset({"text", "reasoning", "file", "tool"})
-_ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
-_INFO_FIELDS = frozenset(
-    {
-        *("agent", "cost", "error", "finish", "format", "id", "metadata", "mode", "model", "modelID", "parentID"),
-        *("path", "providerID", "role", "sessionID", "snapshot", "summary", "time", "tokens", "tools", "variant"),
-    }
+_BOOKKEEPING = names_in("step-start snapshot patch compaction")
+_CONTENT = names_in("text reasoning file tool")
+_ASIDE = names_in("agent patch retry subtask")
+_INFO_FIELDS = names_in(
+    "agent cost error finish format id metadata mode model modelID parentID path providerID role sessionID snapshot",
+    "summary time tokens tools variant",
 )
 
 _PROMPT = "system"
 """What the first versions repeat with each answer: their own instructions. With a question, it is the user's."""
 
 _FAILURE_FIELDS = frozenset({"data", "name"})
-_ERROR_FIELDS = frozenset(
-    {
-        *("code", "isRetryable", "message", "metadata", "providerID", "responseBody", "responseHeaders", "retries"),
-        *("statusCode", "url"),
-    }
+_ERROR_FIELDS = names_in(
+    "code isRetryable message metadata providerID responseBody responseHeaders retries statusCode url",
 )
-_STATE_FIELDS = frozenset({"attachments", "error", "input", "metadata", "output", "raw", "status", "time", "title"})
-_PART_FIELDS = frozenset(
-    {
-        *("auto", "cost", "files", "overflow", "reason", "tail_start_id", "tokens"),
-        *("callID", "filename", "hash", "id", "ignored", "messageID", "metadata", "mime", "sessionID", "snapshot"),
-        *("source", "state", "synthetic", "text", "time", "tool", "type", "url"),
-    }
+_STATE_FIELDS = names_in("attachments error input metadata output raw status time title")
+_PART_FIELDS = names_in(
+    "auto cost files overflow reason tail_start_id tokens callID filename hash id ignored messageID metadata mime",
+    "sessionID snapshot source state synthetic text time tool type url",
 )
 _STOP_REASONS = {"tool-calls": "tool_use", "content-filter": "refusal"}
 _ABORTED = "MessageAbortedError"

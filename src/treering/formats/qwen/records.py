@@ -21,7 +21,7 @@ from ...events.texts import counted
 from ..chain import Chain
 from ..google_messages import Call, read_answer, read_responses, read_user
 from ..google_unread import note_unread_of_message
-from ..json_lines import Line, Notes, carries_text
+from ..json_lines import Line, Notes, carries_text, names_in
 from ..values import Object, as_count, as_items, as_object, as_objects, as_text, as_time, kept_json
 from .preambles import marks_of_user
 
@@ -29,25 +29,20 @@ NAME = "qwen"
 TITLED = b"custom_title"
 ROLES = frozenset({"user", "model"})
 
-_LINE_FIELDS = frozenset(
-    {
-        *("agentColor", "agentId", "agentName", "contextWindowSize", "cwd", "externalInputKind", "gitBranch"),
-        *("goalContext", "isSidechain", "message", "model", "parentUuid", "provenance", "sessionId", "subtype"),
-        *("systemPayload", "timestamp", "toolCallResult", "treering", "type", "usageMetadata", "uuid", "version"),
-    }
+_LINE_FIELDS = names_in(
+    "agentColor agentId agentName contextWindowSize cwd externalInputKind gitBranch goalContext isSidechain message",
+    "model parentUuid provenance sessionId subtype systemPayload timestamp toolCallResult treering type usageMetadata",
+    "uuid version",
 )
-_MESSAGE_FIELDS = frozenset({"content", "parts", "role"})
-_OF_PROGRAM = frozenset({"background_task_completed", "cron", "goal_runtime", "notification"})
-_BOOKKEEPING = frozenset(
-    {
-        *("agent_bootstrap", "agent_retry", "agent_session_ready", "at_command", "attribution_snapshot"),
-        *("branch_checkpoint", "file_history_snapshot", "goal_state", "goal_turn_end", "managed_session_commit_v1"),
-        *("managed_session_event_v1", "managed_session_header_v1", "omni_recall", "parent_session"),
-        *("session_artifact_event", "session_artifact_snapshot", "session_model", "session_source"),
-        *("session_sources_snapshot", "turn_result", "ui_telemetry"),
-    }
+_MESSAGE_FIELDS = names_in("content parts role")
+_OF_PROGRAM = names_in("background_task_completed cron goal_runtime notification")
+_BOOKKEEPING = names_in(
+    "agent_bootstrap agent_retry agent_session_ready at_command attribution_snapshot branch_checkpoint",
+    "file_history_snapshot goal_state goal_turn_end managed_session_commit_v1 managed_session_event_v1",
+    "managed_session_header_v1 omni_recall parent_session session_artifact_event session_artifact_snapshot",
+    "session_model session_source session_sources_snapshot turn_result ui_telemetry",
 )
-_KEPT = frozenset({"agent_launch_prompt", "rewind", "slash_command"})
+_KEPT = names_in("agent_launch_prompt rewind slash_command")
 _FAILED = frozenset({"cancelled", "error"})
 _ERROR = "qwen-code.api_error"
 _ACKNOWLEDGED = "Got it. Thanks for the additional context!"
