@@ -188,7 +188,7 @@ class Writing:
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
-        self.left_out = [*talk.left_out]
+        self.left_out: list[NotHeld] = [*talk.left_out]
 
     def instead(self, said: Said, part: Content) -> Iterator[str]:
         """Note an image or thinking that cannot be held, and yield the text that stands for an image: its address."""
