@@ -9,6 +9,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from treering import SessionHost
 
+from .bounded import interrupted_after
 from .loops import choose_loops
 from .sampling import examples
 
@@ -32,7 +34,7 @@ FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed
 _tally = pytest.StashKey[Counter[str]]()
 
 WAITS_AT_MOST_S = float(os.environ.get("TREERING_TEST_WAITS_AT_MOST_S", "240"))
-"""After so long, an async test that still waits for something fails where it waits, and is cleaned up as usual."""
+"""After so long, a test that still waits for something fails where it waits, and is cleaned up as usual."""
 # The shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -123,20 +125,38 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     test = pyfuncitem.obj
     backend = pyfuncitem.funcargs.get("anyio_backend")
     is_virtual = isinstance(backend, tuple) and "clock" in backend[1]  # such a clock passes the bound at once
-    is_long = pyfuncitem.get_closest_marker("soak") is not None
-    if inspect.iscoroutinefunction(test) and not is_virtual and not is_long:
+    if not inspect.iscoroutinefunction(test):
+        with _interrupted_if_blocking(pyfuncitem):
+            return (yield)
+    if not is_virtual and pyfuncitem.get_closest_marker("soak") is None:
         pyfuncitem.obj = _bounded(test)
     return (yield)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
+def _interrupted_if_blocking(item: pytest.Item) -> AbstractContextManager[None]:
+    is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
+    is_long = item.get_closest_marker("soak") is not None or _may_take_long(item)
+    return nullcontext() if is_async or is_long else interrupted_after(WAITS_AT_MOST_S)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _interrupted_if_blocking(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Leave no configuration of structlog to the next test, whose stdout its default would write to.
 
     `structlog.testing.capture_logs` leaves one: what the library logs goes to structlog from then on.
     """
-    if structlog.is_configured():
-        structlog.reset_defaults()
+    try:
+        with _interrupted_if_blocking(item):
+            return (yield)
+    finally:
+        if structlog.is_configured():
+            structlog.reset_defaults()
 
 
 def _bounded(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:

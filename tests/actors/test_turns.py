@@ -89,6 +89,8 @@ async def test_a_slice_of_nothing_or_of_more_than_a_millisecond_stays_as_it_is(s
         assert not turns.is_over()
         timer.seconds += LEAST_S
         assert turns.is_over()
+        turns.begin()
+        assert not turns.is_over()
         await turns.pass_on()
 
 

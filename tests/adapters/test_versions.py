@@ -99,11 +99,7 @@ def made(package: str, which: str, *, anew: bool = False) -> Path:
     tried = TRIED[package]
     wanted = tried.oldest if which == "oldest" else tried.newest
     return environment(
-        f"{package}-{which}",
-        *wanted,
-        *FOR_OUR_TESTS,
-        extras="[remote,server]",
-        newest=anew and which == "newest",
+        f"{package}-{which}", *wanted, *FOR_OUR_TESTS, extras="[remote,server]", newest=anew and which == "newest"
     )
 
 

@@ -252,10 +252,7 @@ def test_a_narrow_terminal_shows_labels_and_ids_whole(cli: Cli) -> None:
         "labels", cli.write(line_of_message("4b8a91c2", None, "What does it take? " * 5, 1), named), columns=50
     )
     assert terminal.wait() == 0
-    assert terminal.lines == [
-        "label               entry     text",
-        "before the rewrite  4b8a91c2  user: What does it…",
-    ]
+    assert terminal.lines == ["label               entry     text", "before the rewrite  4b8a91c2  user: What does it…"]
 
 
 def test_labels_without_labels_prints_nothing(cli: Cli) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -489,6 +490,20 @@ def test_a_snapshot_with_a_wrong_field_is_not_restored(position: int, wrong: obj
     assert LogIndex.restore(msgspec.msgpack.encode(fields), HEADER) is None
 
 
+ROLES = ["user", "assistant", "tool", "system", "custom"]
+MODELS = [("m", "p"), (None, "p"), ("m", None), (None, None)]
+ALL_MESSAGES: list[Entry | None] = [
+    MessageEntry(
+        id=f"n{seq}",
+        parent_id=f"n{seq - 1}" if seq > 1 else None,
+        timestamp=at(7 * seq % 20),
+        seq=seq,
+        message=Message(role, (text("x"),), *model),
+    )
+    for seq, (model, role) in enumerate(product(MODELS, ROLES), 1)
+]
+
+
 def chains() -> st.SearchStrategy[list[Entry | None]]:
     """Lines that are mostly chains of messages, sometimes with other lines between them."""
 
@@ -511,12 +526,13 @@ def chains() -> st.SearchStrategy[list[Entry | None]]:
             )
         return chain
 
-    role = st.sampled_from(["user", "assistant", "tool", "system", "custom"])
+    role = st.sampled_from(ROLES)
     sometimes = st.none() | st.none() | st.none() | lines()
     return st.lists(st.tuples(sometimes, role, st.integers(0, 50)), max_size=40).map(chain_of)
 
 
 @given(chains(), st.lists(st.integers(1, 12), min_size=1), st.booleans())
+@example(found=ALL_MESSAGES, sizes=[1, 20], changes_win=False)
 def test_fold_all_equals_folding_each_line(found: list[Entry | None], sizes: list[int], changes_win: bool) -> None:
     one_by_one, together = (LogIndex(HEADER, model_changes_win=changes_win) for _ in range(2))
     for entry in found:

@@ -110,8 +110,7 @@ async def test_a_subscriber_sees_what_another_process_appends_after_passivation(
 
 
 async def test_a_subscriber_that_joins_or_lags_while_another_process_owns_the_session_misses_nothing(
-    tmp_path: Path,
-    another_process: AnotherProcess,
+    tmp_path: Path, another_process: AnotherProcess
 ) -> None:
     async with SessionHost(tmp_path, limits=Limits(feed_events_max=1)) as host:
         session = await host.create("shared")
@@ -182,9 +181,7 @@ async def test_a_log_that_another_host_began_is_followed(stores: tuple[Store, St
             assert not is_live(host)
 
 
-async def test_each_of_two_hosts_that_own_a_session_in_turn_sees_every_entry_once(
-    stores: tuple[Store, Store],
-) -> None:
+async def test_each_of_two_hosts_that_own_a_session_in_turn_sees_every_entry_once(stores: tuple[Store, Store]) -> None:
     chance = Random(7)
     limits = Limits(feed_events_max=4)
     seen: list[list[int]] = []
@@ -261,20 +258,27 @@ async def test_only_a_passivated_session_with_subscribers_has_a_task(stores: tup
         assert host.statistics().subscribers == 0
 
 
-async def test_a_host_that_closes_ends_the_subscriptions_of_passivated_sessions(stores: tuple[Store, Store]) -> None:
-    async with SessionHost(store=stores[0]) as host:
+@pytest.mark.parametrize("closes", ["host", "store"])
+async def test_a_host_that_closes_ends_the_subscriptions_of_passivated_sessions(
+    stores: tuple[Store, Store], closes: str
+) -> None:
+    ours, theirs = stores
+    async with SessionHost(store=theirs) as other, SessionHost(store=ours) as host:
         session = await host.create("shared")
         await session.append_message("user", "one")
-        entries, trees = session.subscribe(), session.subscribe("tree")
-        await entries.__aenter__()
-        await trees.__aenter__()
-        await take(entries, 1)
-        await anext(trees)
-        assert await session.passivate()
-    for each in entries, trees:
-        with pytest.raises(StopAsyncIteration):
-            await anext(each)
-        await each.__aexit__(None, None, None)
+        async with session.subscribe() as entries, session.subscribe("tree") as trees:
+            await take(entries, 1)
+            await anext(trees)
+            assert await session.passivate()
+            await anyio.wait_all_tasks_blocked()
+            if closes == "host":
+                await host.aclose()
+            else:  # which the host notices when it reads what changed
+                await ours.aclose()
+                await (await other.load("shared")).append_message("user", "two")
+            for each in entries, trees:
+                with pytest.raises(StopAsyncIteration):
+                    await anext(each)
 
 
 class SlowToRemove(MemoryStore):
@@ -303,9 +307,7 @@ async def test_deleting_a_passivated_session_ends_its_subscriptions_and_logs_no_
     assert logs == []
 
 
-async def test_a_passivated_session_that_is_replaced_by_its_own_host_is_one_reset(
-    stores: tuple[Store, Store],
-) -> None:
+async def test_a_passivated_session_that_is_replaced_by_its_own_host_is_one_reset(stores: tuple[Store, Store]) -> None:
     async with SessionHost(store=stores[0]) as host, SessionHost() as elsewhere:
         session = await host.create("shared")
         await session.append_message("user", "old")

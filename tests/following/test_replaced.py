@@ -82,9 +82,7 @@ async def test_replacing_a_session_without_entries_is_no_reset(host: SessionHost
         assert await anext(trees) == Snapshot(session.cursor, session.tree())
 
 
-async def test_a_subscriber_receives_the_old_entries_then_a_reset_then_the_new_entries(
-    host: SessionHost,
-) -> None:
+async def test_a_subscriber_receives_the_old_entries_then_a_reset_then_the_new_entries(host: SessionHost) -> None:
     session = await host.create("main")
     async with session.subscribe() as entries:
         await append(session, "old 1", "old 2")

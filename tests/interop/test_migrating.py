@@ -74,6 +74,11 @@ async def test_a_read_only_open_changes_nothing(tmp_path: Path, name: str) -> No
         reader = await host.load(path, read_only=True)
         read = await view_of(reader)
         await host.list_sessions()
+        async with SessionHost() as elsewhere:  # what is added there need not follow the last line, as in version 1
+            copied = await elsewhere.put(reader)
+            await copied.branch(first := copied.path()[0])
+            await copied.append_message("user", "another branch")
+            assert (await copied.entries())[-1].parent_id == first
         await reader.close()
         assert (disk.counts["write"], disk.counts["rename"], disk.counts["truncate"]) == (0, 0, 0)
         assert logs(path.parent) == before

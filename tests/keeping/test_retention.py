@@ -81,7 +81,7 @@ async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_
 async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
         await create_used(host, clock, "touched", 31)
-        await create_used(host, clock, "used", 29)
+        await create_used(host, clock, "used", 30)
         await create_used(host, clock, "labelled", 60)
         clock.now = NOW - timedelta(days=3)
         labelled = await host.load("labelled")

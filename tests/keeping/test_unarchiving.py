@@ -123,10 +123,7 @@ async def branch(host: SessionHost, session: Session) -> None:
     ],
 )
 async def test_a_write_or_a_load_unarchives_the_session_once(
-    host: SessionHost,
-    session: Session,
-    act: Callable[[SessionHost, Session], Awaitable[None]],
-    expected: list[str],
+    host: SessionHost, session: Session, act: Callable[[SessionHost, Session], Awaitable[None]], expected: list[str]
 ) -> None:
     await act(host, session)
     assert await changes(session) == [True, False]

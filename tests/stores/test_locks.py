@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -225,6 +226,19 @@ async def test_the_epoch_grows_with_each_owner_through_whichever_root(tmp_path: 
         epochs.append(writer.lease.epoch)
         await store.aclose()
     assert epochs == list(range(1, 8))
+
+
+@pytest.mark.parametrize(("kind", "name", "at"), [(Locks, "32", 540096), (FileLocks, "dece991d34a83df2", 0)])
+def test_other_versions_find_the_holder_and_the_epoch_of_a_log(
+    tmp_path: Path, kind: Callable[[Disk, str], Locks], name: str, at: int
+) -> None:
+    key = 0xDECE991D34A83DF2  # a hash of the name
+    for epoch in 1, 2:
+        locks = kind(OsDisk(), str(tmp_path))
+        assert isinstance(locks.take(f"{tmp_path}/a.jsonl"), Held)
+        slots = (tmp_path / ".treering" / "locks" / name).read_bytes()
+        assert struct.unpack_from("<QQI", slots, at) == (key, epoch, os.getpid())
+        locks.close()
 
 
 def narrow(disk: Disk, root: str) -> Locks:
