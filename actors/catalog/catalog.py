@@ -117,7 +117,7 @@ class Catalog:
 
     # -- resolving a string
 
-    async def resolve(self, text: str, *, begun: bool = True) -> SessionSummary:
+    async def resolve(self, text: str, *, begun: bool) -> SessionSummary:
         """Return the row of the session to which a string refers: an id, a name, "last", or the beginning of one id.
 
         Args:

@@ -116,10 +116,11 @@ class SessionLookup:
         return self.catalog.feed.position()
 
     async def resolve(self, session: SessionLike) -> SessionSummary:
-        """Return the row of the session that a text means, independent of the current directory.
+        """Return the row of the session that a person means by a text, independent of the current directory.
 
         A text may be, in this order: the path of a file, an id, a name that a person gave, "last" (the session that was
-        used last), a unique prefix of an id. A handle or a row means its own session, whose row is read again if the
+        used last), and here alone a unique prefix of an id: where programs name sessions, one that is gone must not
+        mean another, whose id begins with it. A handle or a row means its own session, whose row is read again if the
         file changed.
 
         Raises:
@@ -127,22 +128,26 @@ class SessionLookup:
             AmbiguousSession: Several sessions match; the error names them.
             InvalidSessionId: The text cannot be an id, and is not a name.
         """
-        ref = await self._find(session)
-        row = await self.catalog.listing.row(ref)
-        if row is None:
-            raise SessionNotFound(await self._why_missing(ref, session if isinstance(session, str) else ref))
-        return row
+        return await self._row(session, begun=True)
 
     async def get_session(self, session: SessionLike) -> SessionSummary | None:
         """Return a session's row, or None if there is no such session; its file is read only if it changed.
 
         Raises:
-            AmbiguousSession: The text matches several sessions.
+            AmbiguousSession: Several sessions have this name.
         """
         try:
-            return await self.resolve(session)
+            return await self._row(session)
         except (SessionNotFound, InvalidSessionId):
             return None
+
+    async def _row(self, session: SessionLike, *, begun: bool = False) -> SessionSummary:
+        """Return a session's row; see `resolve`, and `Catalog.resolve` for `begun`."""
+        ref = await self._find(session, begun=begun)
+        row = await self.catalog.listing.row(ref)
+        if row is None:
+            raise SessionNotFound(await self._why_missing(ref, session if isinstance(session, str) else ref))
+        return row
 
     # -- the current session of a project
 
@@ -170,7 +175,7 @@ class SessionLookup:
         """
         ref = session.ref if isinstance(session, Session) else None
         if session is not None and ref is None:
-            row = await self.resolve(session)
+            row = await self._row(session)
             if row.status == CORRUPTED:
                 raise LogError(row.problem or f"{row.ref} cannot be read: give another session")
             ref = row.ref
@@ -252,7 +257,7 @@ class SessionLookup:
         found = await (await self.catalog.listing.now()).find(RowQuery(id=session_id, limit=1))
         return found[0].ref if found else None
 
-    async def _find(self, session: SessionLike, *, begun: bool = True) -> Ref:
+    async def _find(self, session: SessionLike, *, begun: bool = False) -> Ref:
         """Return the name of a session's log; see `resolve`, and `Catalog.resolve` for `begun`."""
         if isinstance(session, Session):
             return session.ref
@@ -280,9 +285,9 @@ class SessionLookup:
                 raise invalid from None
             raise
 
-    async def _find_to_write(self, session: SessionLike, *, begun: bool = True) -> Ref:
+    async def _find_to_write(self, session: SessionLike) -> Ref:
         """Return the name of a session's log before it is locked, refusing other files; see `_refuse_others`."""
-        ref = await self._find(session, begun=begun)
+        ref = await self._find(session)
         await self._refuse_others(ref)
         return ref
 

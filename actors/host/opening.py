@@ -45,8 +45,8 @@ class SessionOpening(SessionLookup):
         """Open an existing session; an archived one is brought back, unless it is opened read-only.
 
         Args:
-            session: Its id, a unique prefix of the id, its name, "last", the path of its file, or its row; see
-                `resolve`.
+            session: Its id, its name, "last", the path of its file, or its row; see `resolve`, which also finds it by
+                the beginning of its id.
             read_only: Take no lock and change no byte, and follow what another process writes.
 
         Raises:
@@ -379,9 +379,6 @@ class SessionOpening(SessionLookup):
         session end, as they do with the host. What the listing shows as corrupted is deleted in the same way, also if
         nothing of it can be read: whoever names it knows that.
 
-        The beginning of an id names no session here: a repeated call would take another session, whose id begins with
-        that of the one that is gone.
-
         Raises:
             AmbiguousSession: The text matches several sessions; none was deleted.
             SessionLocked: Another process or host owns it.
@@ -395,7 +392,7 @@ class SessionOpening(SessionLookup):
         core.check()
         await core.recover()
         try:
-            ref = await self._find_to_write(session, begun=False)
+            ref = await self._find_to_write(session)
         except SessionNotFound:
             return
         core.check()

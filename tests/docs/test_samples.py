@@ -177,7 +177,7 @@ async def names_for_samples() -> AsyncGenerator[dict[str, Any]]:
         return f"{len(messages)} messages"
 
     async with SessionHost() as host:
-        session = await host.create("9b2e0000-0000-4000-8000-000000000000", cwd="/work/shop")
+        session = await host.create("cart", cwd="/work/shop")
         for turn in range(30):
             await session.append_message("user", f"Does the timeout of read file {turn} hold?")
             await session.append_message("assistant", f"TREE-{turn}: the timeout of read file does. " * 20)

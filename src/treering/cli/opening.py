@@ -88,7 +88,7 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
     home = Home.at(root)
     if home.server is not None:
         async with home.opened() as remote:
-            yield await remote.load(file, read_only=True)
+            yield await remote.load(await remote.resolve(file), read_only=True)
         return
     if not _is_path(file):
         if not home.is_folder:

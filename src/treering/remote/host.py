@@ -85,7 +85,7 @@ class RemoteHost(SessionHost):
 
     async def load(self, session: SessionLike, *, read_only: bool = False) -> Session:
         """Open an existing session; see `SessionHost.load`."""
-        row = await self.resolve(session)
+        row = await self._row(session)
         if row.archived and not read_only:
             await self.unarchive(row)
         return await self._open(row.ref, read_only=read_only)
@@ -163,7 +163,7 @@ class RemoteHost(SessionHost):
         """Return a position after which the listing begins with all rows: only a subscription knows the server's."""
         return BEGINNING
 
-    async def _find(self, session: SessionLike, *, begun: bool = True) -> Ref:
+    async def _find(self, session: SessionLike, *, begun: bool = False) -> Ref:
         if isinstance(session, (Session, SessionSummary)):
             return session.ref
         if not isinstance(session, str):
@@ -287,7 +287,7 @@ class RemoteHost(SessionHost):
         """Delete a session permanently; do nothing if it does not exist. See `SessionHost.delete`."""
         self.core.check()
         try:
-            ref = await self._find(session, begun=False)
+            ref = await self._find(session)
         except SessionNotFound:
             return
         with suppress(SessionNotFound):  # also where the reply to the request that deleted it was lost

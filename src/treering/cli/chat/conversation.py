@@ -86,14 +86,14 @@ class Conversation:
         await self._go_to(await self.host.create(cwd=self.project if is_text(self.project) else None))
 
     async def resume(self, text: str) -> None:
-        """Switch to another session; see `SessionHost.load`. If that fails, the current one stays.
+        """Switch to another session; see `SessionHost.resolve`. If that fails, the current one stays.
 
         Raises:
             SessionNotFound: There is no such session.
             AmbiguousSession: There are several.
             SessionLocked: Another process owns it.
         """
-        await self._go_to(await self.host.load(text))
+        await self._go_to(await self.host.load(await self.host.resolve(text)))
 
     async def resume_latest(self) -> bool:
         """Switch to the session that `SessionHost.find_recent` returns for the project; return whether there is one."""

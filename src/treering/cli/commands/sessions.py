@@ -138,6 +138,6 @@ def rename(session: str, name: str, as_json: bool, root: str | None) -> None:
 
 async def _rename(home: Home, session: str, name: str) -> SessionSummary:
     async with home.opened() as host:
-        loaded = await host.load(session)
+        loaded = await host.load(await host.resolve(session))
         await loaded.update_metadata(name=name)
         return await host.resolve(loaded.file_path or loaded.id)
