@@ -83,7 +83,11 @@ class _TemporaryFile:
 
     def write(self, piece: bytes) -> None:
         """Write the next piece."""
-        write_all(_disk, self._fd, piece)
+        try:
+            write_all(_disk, self._fd, piece)
+        except OSError as error:
+            error.filename = self._path
+            raise
 
     def finish(self, overwrite: bool) -> None:
         """Flush the file and give it its final name."""

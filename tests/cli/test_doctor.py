@@ -336,6 +336,9 @@ def test_a_file_with_any_name_can_be_examined_but_is_not_found_in_a_directory(cl
     path = cli.write(line_of_message("a", None, "x", 1), b"{", name="a.jsonl.bak")
     assert [each.code for each in examine_lines(str(path), OsDisk())[0]] == ["torn_tail"]
     assert examine(cli.folder) == []
+    path.rename(cli.folder / "a\nb.jsonl")
+    shown = cli("doctor", cli.folder).stdout.splitlines()
+    assert [each.startswith(f"{cli.folder / 'a b.jsonl'}:3:") for each in shown] == [True]
 
 
 # -- the command repairs

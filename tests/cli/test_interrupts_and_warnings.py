@@ -226,7 +226,7 @@ def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(cli: Cli, move_t
 
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00"])
-@pytest.mark.parametrize("zone", ["XXX+05", "XXX-09"])
+@pytest.mark.parametrize("zone", ["XXX+05", "XXX-09", "XXX-24"])
 def test_extreme_times_can_be_printed_in_any_zone(cli: Cli, at: str, zone: str, move_to: Callable[[str], None]) -> None:
     cli.create("Hello", session_id="near")
     lines = [

@@ -25,10 +25,10 @@ from .output import clean, columns, line, short_line, shows_colors
 
 
 def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
-    """Return a time in a zone, by default the system's; return it unchanged if the result is out of range."""
+    """Return a time in a zone, by default the system's; return it unchanged if Python has no such time."""
     try:
         return moment.astimezone(zone)
-    except OverflowError:  # at the first and last representable hours
+    except (OverflowError, ValueError):  # at the first and last representable hours; a whole day from UTC or more
         return moment
 
 

@@ -24,7 +24,7 @@ from ...events.stores.opening import check_scheme, store_of_scheme
 from ...events.texts import counted
 from ..messages import advice_on
 from ..options import json_option
-from ..output import clean, echo_json, echo_lines, transient_progress
+from ..output import echo_json, echo_lines, line, transient_progress
 
 _NO_SESSION = ("no_header", "empty")
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
@@ -202,9 +202,9 @@ def _advised(finding: Finding) -> Finding:
 def _repair_line(each: Repair) -> str:
     target = f" -> {each.target}" if each.target is not None else ""
     action = click.style(each.action, fg="green" if each.done else "yellow")
-    return f"{clean(str(each.where))}: {action}: {clean(each.message + target)}"
+    return f"{line(str(each.where))}: {action}: {line(each.message + target)}"
 
 
 def _finding_line(finding: Finding) -> str:
     severity = click.style(finding.severity, fg=_COLORS[finding.severity])
-    return f"{clean(str(finding.where))}: {severity}: {clean(finding.message)}"
+    return f"{line(str(finding.where))}: {severity}: {line(finding.message)}"
