@@ -126,18 +126,7 @@ class Answer(Protocol):
 
 
 class RemoteModel(ABC, Generic[ClientT]):
-    """A model that is called through its provider's library.
-
-    Inside `async with model:` it keeps its connections between requests, for the event loop in which it was entered.
-    Otherwise each request has its own connection.
-
-    Args:
-        model_id: The provider's name of the model.
-        base_url: Where it is served; None for the default of its library.
-        api_key: The key; None for the one that its library finds, which is never sent to a `base_url`.
-        provider: The provider's name in sessions.
-        context_window: How many tokens request and answer may take together, if known.
-        timeout_s: How long to wait for the next piece of an answer, in seconds.
+    """A model that is called through its provider's library; see `AnthropicModel` for the arguments.
 
     Raises:
         InvalidInput: The address is not a URL.

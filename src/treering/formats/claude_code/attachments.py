@@ -57,24 +57,21 @@ _ATTACHMENT_FIELDS = names_in(
     "hookName ideName imagePasteIds isMeta lineEnd lineStart message mtimeMs origin path planContent planFilePath",
     "prompt skills snippet source_uuid stderr stdout timestamp toolUseID truncated type",
 )
-_LINE_FIELDS = (
-    *("agentId", "apiError", "attachment", "attributionAgent", "attributionPlugin", "attributionSkill"),
-    *("classifierMetaLines", "content", "cwd", "durationMs", "effort", "entrypoint", "error", "errorDetails"),
-    *("forkedFrom", "gitBranch", "imagePasteIds", "interruptedByShutdown", "interruptedMessageId"),
-    *("isAbortedMidStream", "isApiErrorMessage", "isCompactSummary", "isMeta", "isReplay", "isSidechain"),
-    *("isVisibleInTranscriptOnly", "leafUuid", "level", "mcpMeta", "origin", "parentUuid", "parent_tool_use_id"),
-    *("permissionMode", "planContent", "promptId", "promptSource", "requestId", "sessionId", "sessionKind"),
-    *("session_id", "slug", "sourceToolAssistantUUID", "sourceToolUseID", "subtype", "summarizeMetadata"),
-    *("supersedesUuids", "teamName", "thinkingMetadata", "timestamp", "todos", "toolDenialKind", "toolEndsTurn"),
-    *("toolUseID", "toolUseResult", "turnCompanion", "type", "userType", "uuid", "version", "advisorModel"),
+_LINE_FIELDS = names_in(
+    "agentId apiError attachment attributionAgent attributionPlugin attributionSkill classifierMetaLines content cwd",
+    "durationMs effort entrypoint error errorDetails forkedFrom gitBranch imagePasteIds interruptedByShutdown",
+    "interruptedMessageId isAbortedMidStream isApiErrorMessage isCompactSummary isMeta isReplay isSidechain",
+    "isVisibleInTranscriptOnly leafUuid level mcpMeta origin parentUuid parent_tool_use_id permissionMode planContent",
+    "promptId promptSource requestId sessionId sessionKind session_id slug sourceToolAssistantUUID sourceToolUseID",
+    "subtype summarizeMetadata supersedesUuids teamName thinkingMetadata timestamp todos toolDenialKind toolEndsTurn",
+    "toolUseID toolUseResult turnCompanion type userType uuid version advisorModel",
 )
-_MESSAGE_FIELDS = (
-    *("container", "context_management", "diagnostics", "id", "model", "role", "stop_details", "stop_reason"),
-    *("stop_sequence", "type", "usage"),
+_MESSAGE_FIELDS = names_in(
+    "container context_management diagnostics id model role stop_details stop_reason stop_sequence type usage",
 )
-_PART_FIELDS = (
-    *("cache_control", "caller", "citations", "content", "context", "data", "from", "id", "input", "is_error"),
-    *("name", "signature", "source", "text", "thinking", "title", "to", "tool_use_id", "type"),
+_PART_FIELDS = names_in(
+    "cache_control caller citations content context data from id input is_error name signature source text thinking",
+    "title to tool_use_id type",
 )
 
 
@@ -172,12 +169,12 @@ def note_unknown_fields(line: bytes, number: int, byte: int, notes: Notes) -> No
     except (ValueError, RecursionError):  # seldom: look closely
         value = decoded(line) or {}
         message = as_object(value.get("message"))
-        notes.check_fields("line", value, {*_LINE_FIELDS, "message"}, line=number, byte=byte)
-        notes.check_fields("message", message, {*_MESSAGE_FIELDS, "content"}, line=number, byte=byte)
+        notes.check_fields("line", value, _LINE_FIELDS | {"message"}, line=number, byte=byte)
+        notes.check_fields("message", message, _MESSAGE_FIELDS | {"content"}, line=number, byte=byte)
         for part in as_objects(message.get("content")):
-            notes.check_fields("part", part, {*_PART_FIELDS}, line=number, byte=byte)
+            notes.check_fields("part", part, _PART_FIELDS, line=number, byte=byte)
             for inner in as_objects(part.get("content")):
-                notes.check_fields("part", inner, {*_PART_FIELDS}, line=number, byte=byte)
+                notes.check_fields("part", inner, _PART_FIELDS, line=number, byte=byte)
 
 
 def note_unknown_attachment(line: bytes, number: int, byte: int, notes: Notes) -> None:
