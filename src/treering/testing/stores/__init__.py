@@ -34,23 +34,8 @@ from __future__ import annotations
 import pytest
 
 # Makes failing assertions show their values in other projects, too: pytest rewrites only registered modules.
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{part}"
-        for part in (
-            "case",
-            "appending",
-            "capabilities",
-            "catalog",
-            "finding",
-            "neighbours",
-            "ownership",
-            "reading",
-            "rewriting",
-            "watching",
-        )
-    )
-)
+_PARTS = "case appending capabilities catalog finding neighbours ownership reading rewriting watching"
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS.split()))
 
 from .appending import Appending, Pressure  # must follow the registration above
 from .capabilities import (
