@@ -5,13 +5,18 @@ Each is read in time linear in its size, or refused with an error that names it.
 import json
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from treering import SessionHost
+from treering.events.dialects.base import in_utc
+from treering.events.entries import EPOCH, SessionInfo
 from treering.events.errors import ForeignFormatError, InvalidInput
+from treering.formats.chain import Chain, describes
 from treering.sessions import ImportReports
 
 from .conftest import ReadSessions
@@ -255,3 +260,9 @@ def test_ids_unsafe_as_file_names_are_told_and_not_used(tmp_path: Path, read_ses
     assert one.messages == []
     assert "secret" not in str([one.messages, two.messages])
     assert "damaged" in two.codes()
+
+
+def test_what_describes_a_session_is_known_again_if_utc_does_not_have_its_time() -> None:
+    time = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
+    entry = Chain("test", "s", EPOCH).describe(SessionInfo(name="Loaves"), time=time)
+    assert describes(replace(entry, timestamp=in_utc(time)), "test", "s")

@@ -8,6 +8,7 @@ held. An entry without a time gets the time of the entry before it; the first on
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime
 from hashlib import blake2b
 from typing import TypeVar
@@ -38,7 +39,7 @@ DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry, CustomEntry, 
 
 P = TypeVar("P", bound=Payload)
 
-_DERIVED_VERSION = 5
+_DERIVED_VERSION, _RANDOM_VERSION = 5, 4
 _NAMESPACE = UUID("d0a6c1f2-0a5f-5d3c-9d1e-6f0f3f2b7a41")
 
 
@@ -57,12 +58,19 @@ def describes(entry: Entry, format: str, session: str) -> bool:
 
 def is_derived(entry: Entry) -> bool:
     """Return whether the id of an entry comes from `derived_id`; a host derives ids in this form from command ids."""
-    if entry.id is None or entry.command_id is not None:
-        return False
-    try:
-        return UUID(entry.id).version == _DERIVED_VERSION
-    except ValueError:
-        return False
+    return _id_version(entry) == _DERIVED_VERSION
+
+
+def is_derived_or_random(entry: Entry) -> bool:
+    """Return whether the id of an entry comes from `derived_id`, or is one of those that most programs give."""
+    return _id_version(entry) in (_DERIVED_VERSION, _RANDOM_VERSION)
+
+
+def _id_version(entry: Entry) -> int | None:
+    """Return the version of the UUID that an entry's id is; None for any other id, and one that a command gave it."""
+    with suppress(ValueError):
+        return None if entry.id is None or entry.command_id is not None else UUID(entry.id).version
+    return None
 
 
 def _described_id(format: str, session: str, parent_id: str | None, time: datetime, payload: Payload) -> str:

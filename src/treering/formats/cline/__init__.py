@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from uuid import UUID
 
 from ...events.entries import NATIVE_VERSION, Compaction, Entry, Header, KnownEntry, ModelChange
 from ...events.errors import ForeignFormatError, UnsupportedVersion, Where
 from ...events.json_values import JSON
 from ..base import ForeignSession, Format
-from ..chain import Chain, Names
+from ..chain import Chain, Names, is_derived_or_random
 from ..json_lines import Notes, beginning, document, document_beside, first_object
 from ..opening import modified_at
 from ..values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, as_words
@@ -34,7 +32,6 @@ _START = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"updated_at"\s*:\s*"[^"]*"
 _FIELDS = frozenset({"agent", "messages", "origin", "sessionId", "system_prompt", "taskType", "updated_at", "version"})
 _STARTS_AGENT = "spawn_agent"
 _MESSAGE_PREFIX = "msg_"
-_DERIVED_OR_RANDOM = frozenset({4, 5})
 
 
 class ClineFormat(Format):
@@ -121,11 +118,8 @@ def _caller(path: Path, messages: Sequence[JSON]) -> str | None:
 
 def _is_of_cline(entry: Entry) -> bool:
     """Return whether an entry has an id of Cline, or one derived for it."""
-    if entry.id is None or entry.command_id is not None:
-        return False
-    with suppress(ValueError):
-        return entry.id.startswith(_MESSAGE_PREFIX) or UUID(entry.id).version in _DERIVED_OR_RANDOM
-    return False
+    is_own = entry.command_id is None and (entry.id or "").startswith(_MESSAGE_PREFIX)
+    return is_own or is_derived_or_random(entry)
 
 
 def _entries(header: Header, stored: Object, compaction: Object, notes: Notes) -> Iterator[KnownEntry]:

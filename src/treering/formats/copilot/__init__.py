@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from uuid import UUID
 
 import msgspec
 from msgspec import Struct, field
 
-from ...events.entries import EPOCH, NATIVE_VERSION, Entry, Header
+from ...events.entries import EPOCH, NATIVE_VERSION, Header
 from ...events.errors import ForeignFormatError, UnsupportedVersion, Where
 from ..base import ForeignSession, Format
+from ..chain import is_derived_or_random
 from ..json_lines import Line, Notes, beginning, decoded, objects, unheard
 from ..opening import modified_at
 from ..values import Object, as_count, as_object, as_objects, as_text, as_time
@@ -37,7 +36,6 @@ _KINDS = ("assistant.", "session.", "system.", "tool.", "user.")
 _EVENTS_FILE = "events.jsonl"
 _NAME_LINE = re.compile(r"^name:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _NAMED_BY_USER = re.compile(r"^user_named:[ \t]*true[ \t]*$", re.MULTILINE)
-_DERIVED_OR_RANDOM = frozenset({4, 5})
 
 
 class CopilotFormat(Format):
@@ -159,16 +157,9 @@ def _session(
         header=header,
         entries=Events(header, notes).entries(lines, name),
         findings=notes.findings,
-        is_of_source=_is_of_copilot,
+        is_of_source=is_derived_or_random,  # a rewind deletes events
         beside=beside,
     )
-
-
-def _is_of_copilot(entry: Entry) -> bool:
-    """Return whether an entry has an id of an event, or one derived from it: a rewind deletes events."""
-    with suppress(ValueError):
-        return entry.command_id is None and entry.id is not None and UUID(entry.id).version in _DERIVED_OR_RANDOM
-    return False
 
 
 def _name(path: Path) -> tuple[str, bool]:

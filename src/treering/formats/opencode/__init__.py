@@ -42,7 +42,6 @@ from .messages import (
     read_user,
 )
 from .storage import (
-    EndsInTree,
     InFile,
     InTree,
     Record,
@@ -129,7 +128,7 @@ class OpencodeFormat(Format):
     def read_ends(self, path: Path, since: datetime | None) -> Iterator[ForeignSession | str]:
         """Read how sessions begin and end; see `ReadsEnds.read_ends`."""
         if path.suffix == ".json":
-            return iter((_read(EndsInTree(path)),))
+            return iter((_read(InTree(path, ends_only=True)),))
         since_ms = 0 if since is None else int(since.timestamp() * 1000)
         return ends_in_database(path, _read, since_ms)
 

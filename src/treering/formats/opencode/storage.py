@@ -70,10 +70,11 @@ class StoredSession(Protocol):
 
 
 class InTree:
-    """A session in the tree; `path` is its own file."""
+    """A session in the tree; `path` is its own file. Its messages are read, or only the first one and the last ones."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, ends_only: bool = False) -> None:
         self.path = path
+        self._ends_only = ends_only
         self._is_first = is_in_first_tree(path)
         self._root = path.parent.parent if self._is_first else path.parent.parent.parent
 
@@ -87,16 +88,13 @@ class InTree:
         messages, parts = self._root / "message", self._root / "part"
         self._report_missing(messages, "messages", notes)
         any_message = False
-        for info in self._infos(messages / _folder_name(session), notes):
+        for info in _values(messages / _folder_name(session), notes, ends_only=self._ends_only):
             if not any_message:
                 any_message = True
                 self._report_missing(parts, "parts of its messages", notes)
             message = as_text(info.get("id"))
             folder = parts / _folder_name(session) if self._is_first else parts
             yield Record(info, list(_values(folder / _folder_name(message), notes)) if message else [])
-
-    def _infos(self, folder: Path, notes: Notes) -> Iterator[Object]:
-        return _values(folder, notes)
 
     def _report_missing(self, folder: Path, content: str, notes: Notes) -> None:
         if not folder.is_dir():
@@ -105,13 +103,6 @@ class InTree:
                 "error",
                 f"the folder {folder} with the {content} is missing: the session is read without them",
             )
-
-
-class EndsInTree(InTree):
-    """A session in the tree of which only the first message and the last ones are read."""
-
-    def _infos(self, folder: Path, notes: Notes) -> Iterator[Object]:
-        return _values(folder, notes, ends_only=True)
 
 
 def is_tree(folder: Path) -> bool:
