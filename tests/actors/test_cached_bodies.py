@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import Context, Limits, Message, SessionHost, text
+from treering import Context, Limits, MemoryStore, Message, SessionHost, text
 from treering.actors.log.bodies import BodyCache, KeptContext
 from treering.events.content import plain_text
 from treering.events.disk import OsDisk
 from treering.events.entries import EPOCH, Entry, MessageEntry, OpaqueEntry
+from treering.events.stores.base import Page, Ref
 from treering.testing.disks import FaultyDisk
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +72,38 @@ async def test_without_room_in_the_cache_entries_are_read_each_time(tmp_path: Pa
         disk.fail("pread", errno.EIO, path="*.jsonl", times=None)
         with pytest.raises(OSError, match="Input/output error"):
             await session.context()
+
+
+class TellsReads(MemoryStore):
+    """A store that notes how its lines were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ways: list[str] = []
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        self.ways.append("page")
+        return await super().read(ref, generation, after, through=through)
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        self.ways.append("lines")
+        return await super().bodies(ref, generation, seqs)
+
+
+@pytest.mark.parametrize(
+    ("lines", "ways"),
+    [("m" * 63, ["lines"]), ("m" * 64, ["page"]), ("mn" * 70, ["lines"]), ("m" * 64 + "nm", ["page", "lines"])],
+)
+async def test_many_messages_that_follow_each_other_are_read_together(lines: str, ways: list[str]) -> None:
+    """Lines are messages or notes, which a context does not show."""
+    store = TellsReads()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create()
+        for each in lines:
+            await (session.append_message("user", each) if each == "m" else session.append_custom_entry("note", each))
+        store.ways.clear()
+        assert len((await session.context()).messages) == lines.count("m")
+        assert store.ways == ways
 
 
 async def test_a_context_is_extended_without_reading_what_it_shows_again(tmp_path: Path) -> None:

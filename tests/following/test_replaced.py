@@ -134,6 +134,8 @@ async def test_subscriptions_end_when_the_session_is_deleted(host: SessionHost) 
         assert not ended
         await host.delete(session)
         await host.delete(unwritten)
+    with pytest.raises(SessionNotFound):
+        await session.subscribe().__aenter__()
     assert sorted(ended) == ["entries of main", "entries of unwritten", "tree of main", "tree of unwritten"]
     assert host.statistics().subscribers == 0
 
