@@ -37,6 +37,12 @@ async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: Sessi
         assert (reply.status_code, reply.headers["content-type"]) == (200, media_type)
         assert reply.content == whole
     await client.ask("GET", "/v1/sessions/a/export?format=word", status=400)
+    await client.ask("GET", "/v1/sessions/a/export?redact=true", status=422)  # lines with gaps cannot be continued
+    secret = "ghp_" + "b7" * 18
+    await (await host.create("b")).append_message("user", f"my token is {secret}")
+    for query, kept in (("format=markdown", True), ("format=markdown&redact=true", False)):
+        reply = await client.reply("GET", f"/v1/sessions/b/export?{query}")
+        assert ((secret.encode() in reply.content), (b"[redacted:github_token]" in reply.content)) == (kept, not kept)
     await host.delete("a")
     report = await client.ask("POST", "/v1/import", exported.content, status=201)
     assert [(each["id"], each["added"]) for each in report["sessions"]] == [("a", 200)]

@@ -17,6 +17,7 @@ from ...actors.session.branching import copy_of
 from ...actors.transfer.reports import ImportReport
 from ...events.errors import InvalidInput, NotASession, NotAuthorized
 from ...events.findings import Finding, LeftOut
+from ...events.redaction import Redaction
 from ...wire import (
     FindingReply,
     Imported,
@@ -28,6 +29,7 @@ from ...wire import (
     SparedReply,
 )
 from ..http.fields import Name
+from ..http.problems import Malformed
 from ..http.uploads import pieces, remove
 from ..preconditions import REPEATED
 from ..routing import Call, Nothing, Reply, Routes
@@ -41,10 +43,11 @@ _DESCRIBED = ("native", "pi", "omp", "json", "markdown", "html")
 
 
 class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """In which format, and which path alone; see `Session.export`."""
+    """In which format, which path alone, and whether without secrets; see `Session.export`."""
 
     format: Annotated[str, Meta(extra_json_schema={"enum": list(_DESCRIBED)})] = "native"
     leaf: Name | None = None
+    redact: bool = False
 
 
 class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +56,11 @@ class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     format: Name | None = None
 
 
-_TYPES = {"html": "text/html; charset=utf-8", "markdown": "text/markdown; charset=utf-8", "json": "application/json"}
+_TYPES = {  # of documents, which nobody continues
+    "html": "text/html; charset=utf-8",
+    "markdown": "text/markdown; charset=utf-8",
+    "json": "application/json",
+}
 _SUFFIXES = {"html": "html", "markdown": "md", "json": "json"}
 
 
@@ -91,10 +98,12 @@ class FileReply:
 async def export_session(call: Call[ExportQuery, None]) -> FileReply:
     """Export a session as a file."""
     session, query = await call.reading(), call.query
+    if query.redact and query.format not in _TYPES:
+        raise Malformed(f"lines of {query.format!r} with gaps cannot be continued: redact a document", status=422)
     folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
     path = folder / "export"
     try:
-        await session.export(query.format, path, leaf_id=query.leaf)
+        await session.export(query.format, path, leaf_id=query.leaf, redact=Redaction() if query.redact else None)
         reply = FileReply(
             path,
             f"{_file_name(session.id)}.{_SUFFIXES.get(query.format, 'jsonl')}",
