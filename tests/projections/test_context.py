@@ -314,7 +314,7 @@ def as_json(context: Context) -> dict[str, Any]:
     return decoded
 
 
-@pytest.mark.feature("G-97")
+@pytest.mark.feature("G-97", "G-117", "G-119", "G-120", "G-121", "O-35", "U-8")
 def test_contexts_of_1000_random_trees_equal_those_of_the_reference_model(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
     anyio.run(compare_contexts, tmp_path, found)
@@ -471,65 +471,6 @@ def test_without_a_compaction_the_context_has_all_messages_of_the_path() -> None
     assert log.context().messages[0].message is entry.message, "it is shared"
 
 
-@pytest.mark.feature("G-117")
-def test_only_the_summary_of_the_latest_compaction_is_in_the_context() -> None:
-    log = Log()
-    for turn in range(3):
-        log.add_message("user", f"u{turn}")
-        log.add_message("assistant", f"a{turn}")
-        log.add(compaction(f"summary {turn}", f"e{3 * turn + 2}"))
-    log.add_message("user", "now")
-    assert [content for role, content in log.roles_and_texts() if role == "compactionSummary"] == ["summary 2"]
-
-
-@pytest.mark.feature("G-119", "G-121", "O-35")
-def test_the_context_is_the_summary_the_kept_entries_and_those_after_the_compaction() -> None:
-    log = Log()
-    log.add_message("user", "gone")
-    log.add_message("assistant", "gone too")
-    first_kept = log.add_message("user", "kept")
-    log.add_message("assistant", "kept too")
-    entry_id = log.add(compaction("what\nwas before ", first_kept))
-    log.add_message("user", "after")
-    log.add_message("assistant", "last")
-    assert log.roles_and_texts() == [
-        ("compactionSummary", "what\nwas before "),
-        ("user", "kept"),
-        ("assistant", "kept too"),
-        ("user", "after"),
-        ("assistant", "last"),
-    ]
-    assert [each.entry_id for each in log.context().messages] == [entry_id, "e3", "e4", "e6", "e7"]
-
-
-@pytest.mark.feature("G-120", "U-8")
-def test_an_older_compaction_in_the_kept_range_is_not_in_the_context() -> None:
-    log = Log()
-    log.add_message("user", "gone")
-    first_kept = log.add_message("user", "kept")
-    log.add(compaction("older", first_kept))
-    log.add_message("assistant", "between")
-    log.add(compaction("newer", first_kept))
-    log.add_message("user", "after")
-    assert log.roles_and_texts() == [
-        ("compactionSummary", "newer"),
-        ("user", "kept"),
-        ("assistant", "between"),
-        ("user", "after"),
-    ]
-
-
-@pytest.mark.parametrize("first_kept", [None, "nowhere", "e2", "e4", "e5"])
-def test_a_first_kept_entry_that_is_not_earlier_on_the_path_keeps_nothing(first_kept: str | None) -> None:
-    log = Log()
-    log.add_message("user", "one")
-    log.add_message("user", "another branch")
-    log.add_message("user", "two", parent_id="e1")
-    log.add(compaction("sum", first_kept))
-    log.add_message("user", "after")
-    assert log.roles_and_texts() == [("compactionSummary", "sum"), ("user", "after")]
-
-
 def test_a_compaction_with_the_id_of_an_earlier_entry_keeps_nothing_by_that_id() -> None:
     log = Log()
     log.add_message("user", "one", id="twin")
@@ -637,31 +578,6 @@ def test_sections_of_system_messages_are_in_quick_changes_too() -> None:
         "rules\n\n/a",
         'rules\n\nUpdated system prompt section "cwd":\n\n/b',
     ]
-
-
-def test_a_reset_hides_everything_before_it_until_a_later_compaction() -> None:
-    log = Log()
-    log.add_message("user", "one")
-    log.add(compaction("sum", "e1"))
-    log.add_opaque("reset_boundary")
-    log.add_message("user", "two")
-    assert log.roles_and_texts() == [("user", "two")]
-    log.add(compaction("later", "e1"))
-    assert log.roles_and_texts() == [("compactionSummary", "later"), ("user", "one"), ("user", "two")]
-
-
-def test_the_latest_edit_of_an_entry_applies() -> None:
-    log = Log()
-    log.add_message("user", "one")
-    log.add_message("assistant", "two")
-    log.add(BranchSummary("summary", "e9"))
-    log.add(ContextEdit("e1", (text("first edit"),)))
-    log.add(ContextEdit("e1", (text("ONE"),)))
-    log.add(ContextEdit("e2", None))
-    log.add(ContextEdit("e3", (text("summaries are not edited"),)))
-    assert log.roles_and_texts() == [("user", "ONE"), ("branchSummary", "summary")]
-    assert [content for _, content in log.roles_and_texts()] == ["ONE", "summary"]
-    assert [text_of(each.content) for each in log.context(2).messages] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
