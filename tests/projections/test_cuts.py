@@ -76,16 +76,6 @@ def test_parallel_calls_are_kept_together_or_not_at_all() -> None:
     assert unsafe_reason(entries[1:]) is unsafe_reason(entries[7:]) is None
 
 
-def test_results_in_a_user_message_stay_with_their_calls() -> None:
-    entries = path(USER, calls("a", "b"), results("a", "b", role="user"), USER)
-    assert safe_cuts(entries) == [0, 1, 3]
-
-
-def test_call_ids_may_be_used_again() -> None:
-    entries = path(USER, calls("0"), results("0"), USER, calls("0"), results("0"), USER)
-    assert safe_cuts(entries) == [0, 1, 3, 4, 6]
-
-
 def test_no_cut_is_safe_while_a_call_has_no_result() -> None:
     for tail in ([calls("a")], [calls("a", "b"), results("a")], [calls("a"), EVENT], [calls("a"), USER]):
         entries = path(USER, ANSWER, USER, *tail)
