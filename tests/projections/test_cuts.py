@@ -3,13 +3,12 @@
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from treering.entries import BranchSummary, MessageEntry, ThinkingLevel, ToolExecution
 from treering.events.content import Content, ToolResultPart, ToolUsePart, text, tool_result, tool_use
-from treering.events.entries import Compaction, Custom, Entry, Header, ModelChange, Payload, entry_class, message
+from treering.events.entries import Compaction, Custom, Entry, Header, ModelChange, Payload, entry_of, message
 from treering.events.index import LogIndex
 from treering.projections.context import Context, boundary, build, plan
 from treering.projections.cuts import find_safe_cut, safe_cuts, stable_cuts, unsafe_reason
@@ -29,14 +28,12 @@ def results(*call_ids: str, role: str = "tool") -> Payload:
     return message(role, [tool_result(each, "here") for each in call_ids])
 
 
+def entry_at(seq: int, payload: Payload, parent_id: str | None) -> Entry:
+    return entry_of(payload, id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq)
+
+
 def path(*payloads: Payload) -> list[Entry]:
-    entries: list[Entry] = []
-    for seq, payload in enumerate(payloads, 1):
-        kind: Any = entry_class(payload)
-        body = {kind.type: payload}
-        parent_id = f"e{seq - 1}" if seq > 1 else None
-        entries.append(kind(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, **body))
-    return entries
+    return [entry_at(seq, payload, f"e{seq - 1}" if seq > 1 else None) for seq, payload in enumerate(payloads, 1)]
 
 
 def one(entry: Entry) -> int:
@@ -184,11 +181,8 @@ def test_contexts_after_safe_cuts_contain_only_complete_pairs() -> None:
             way = [entries[each] for each in index.path(index.leaf)]
             kept = find_safe_cut(way, rng.randint(0, 12), one) if rng.random() < 0.2 else None
             payload = Compaction("sum", kept, 9) if kept else random_payload(rng, waiting)
-            kind: Any = entry_class(payload)
-            body = {kind.type: payload}
-            entry: Entry = kind(id=f"e{seq}", parent_id=index.leaf_id, timestamp=START, seq=seq, **body)
-            entries[seq] = entry
-            index.fold(entry)
+            entries[seq] = entry_at(seq, payload, index.leaf_id)
+            index.fold(entries[seq])
             if not waiting:
                 shown = context_of(index, entries)
                 assert pairs_are_complete([part for each in shown.messages for part in each.content]), (seed, seq)

@@ -3,7 +3,6 @@
 import random
 from datetime import UTC, datetime
 
-from treering.events.content import text
 from treering.events.entries import Entry, Header, Label, LabelEntry, Message, MessageEntry
 from treering.events.index import LogIndex
 from treering.projections.base import replay
@@ -14,9 +13,7 @@ HEADER = Header(id="s", version=1, timestamp=START)
 
 
 def message(seq: int, parent_id: str | None) -> Entry:
-    return MessageEntry(
-        id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, message=Message("user", (text("hi"),))
-    )
+    return MessageEntry(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, message=Message("user"))
 
 
 def label(seq: int, parent_id: str | None, target_id: str, name: str | None) -> Entry:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from treering import Changed, Cursor, SessionHost, Snapshot
-from treering.events.content import text
-from treering.events.entries import Batch, Custom, Entry, Header, Label, Message, OpaqueEntry, Payload, entry_class
+from treering import Changed, Cursor, SessionHost, Snapshot, message
+from treering.events.entries import Batch, Custom, CustomEntry, Entry, Header, Label, OpaqueEntry, Payload, entry_of
 from treering.events.errors import EntryNotFound, InvalidInput
 from treering.events.index import LogIndex
 from treering.projections.tree import LeafChanged, NodeAdded, Tree, build_tree, iter_nodes, to_json, tree_changes
@@ -28,10 +27,8 @@ class Log:
 
     def add(self, payload: Payload | None = None, **fields: Any) -> str:  # noqa: ANN401  # any field of an entry
         seq = len(self.entries) + 1
-        payload = payload or Message("user", (text("hi"),))
         given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, "seq": seq, "timestamp": START, **fields}
-        kind: Any = entry_class(payload)
-        return self.fold(kind(**{kind.type: payload}, **given))
+        return self.fold(entry_of(payload or message("user", "hi"), **given))
 
     def fold(self, entry: Entry) -> str:
         self.entries.append(entry)
@@ -114,7 +111,7 @@ def test_nodes_are_depth_first_with_children_in_log_order() -> None:
     log = Log()
     log.add()
     log.add()
-    log.add(Message("assistant", (text("a"),)), parent_id="e1")
+    log.add(message("assistant", "a"), parent_id="e1")
     log.add(Custom("x"), parent_id="e2")
     log.add(Label("e3", "here"), parent_id="e3")
     tree = build_tree(log.index)
@@ -204,10 +201,9 @@ def test_the_changes_of_an_entry_describe_its_effect() -> None:
 @pytest.mark.parametrize("shape", ["deep", "wide"])
 def test_a_hundred_thousand_entries_need_no_recursion(shape: str) -> None:
     index, count = LogIndex(HEADER), 100_000
-    kind: Any = entry_class(Custom("x"))
     for seq in range(1, count + 1):
         parent_id = None if seq == 1 else f"e{seq - 1}" if shape == "deep" else "e1"
-        index.fold(kind(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, custom=Custom("x")))
+        index.fold(CustomEntry(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, custom=Custom("x")))
     tree = build_tree(index)
     assert len(tree.nodes) == count
     assert tree.nodes[-1].depth == (count - 1 if shape == "deep" else 1)

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from treering import Header, Message, Usage
-from treering.events.entries import Batch, BranchSummary, Compaction, Custom, Entry, Payload, UsageRecord, entry_class
+from treering.events.entries import Batch, BranchSummary, Compaction, Custom, Entry, Payload, UsageRecord, entry_of
 from treering.events.index import LogIndex
 from treering.projections.base import replay
 from treering.projections.usage import ModelUsage, UsageProjection, UsageTotals, apply_change, usage_of, usage_totals
@@ -17,9 +16,7 @@ HEADER = Header(id="s", version=1, timestamp=START)
 
 
 def entry(seq: int, payload: Payload, parent_id: str | None = None, batch: Batch | None = None) -> Entry:
-    kind: Any = entry_class(payload)
-    body = {kind.type: payload}
-    return kind(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, batch=batch, **body)  # type: ignore[no-any-return]
+    return entry_of(payload, id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, batch=batch)
 
 
 def answer(tokens: int, model: str = "m", cost: float = 0.0) -> Message:
