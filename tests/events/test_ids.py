@@ -47,27 +47,11 @@ def test_the_latest_seq_of_each_id_is_found_after_any_steps(
             ids = Ids.restore(*ids.dump())
         if only_at_the_end and place < len(steps):
             continue
-        assert [ids[seq] for seq in range(1, len(ids) + 1)] == names
+        assert ids == filled(*names)
+        assert [ids[seq] for seq in range(len(ids) + 1)] == ["", *names]
         assert [ids.has(seq) for seq in range(len(ids) + 1)] == [False, *map(bool, names)]
         assert {each: ids.find(each) for each in names} == {each: latest(names, each) for each in names}
         assert ids.find("never") == 0
-
-
-@given(st.lists(st.lists(st.sampled_from(["a", "b", "ü", "Ünï", "abcd"]), max_size=4)), st.data())
-def test_extend_equals_appending_each_id(runs: list[list[str]], data: st.DataObject) -> None:
-    appended, extended = Ids(), Ids()
-    for run in runs:
-        extended.extend(run)
-        for name in run:
-            appended.append(name)
-        if data.draw(st.booleans()):
-            extended = Ids.restore(*extended.dump())
-    assert extended == appended
-    assert len(extended) == sum(map(len, runs))
-    assert [extended[seq] for seq in range(len(extended) + 1)] == ["", *(name for run in runs for name in run)]
-    assert {name: extended.find(name) for run in runs for name in run} == {
-        name: appended.find(name) for run in runs for name in run
-    }
 
 
 def test_ids_of_one_length_are_dumped_without_their_ends() -> None:
