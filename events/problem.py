@@ -7,6 +7,7 @@ A problem (RFC 9457) holds the class of an error, its text, its place and its at
 from __future__ import annotations
 
 import re
+from inspect import signature
 from typing import Any, TypeAlias
 
 import msgspec
@@ -21,7 +22,8 @@ MEDIA_TYPE = "application/problem+json"
 ErrorClass: TypeAlias = type[TreeringError]
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_NOT_TOLD = frozenset({"message", "where", "address"})
+_TEXT = frozenset({"message", "where"})
+_NOT_TOLD = _TEXT | {"address"}
 """What a problem says elsewhere, and the addresses of hosts, which are not for clients."""
 
 
@@ -103,26 +105,18 @@ def error_of(problem: Problem) -> TreeringError:
     where = None if problem.where is None else Where(*msgspec.structs.astuple(problem.where))
     error = kind.__new__(kind)
     TreeringError.__init__(error, problem.detail, where=where)
-    for name, default in _DEFAULTS.get(kind, {}).items():
+    for name, default in _declared(kind).items():
         value = problem.attributes.get(name, default)
         setattr(error, name, tuple(value) if isinstance(default, tuple) else value)
     return error
 
 
-_DEFAULTS: dict[ErrorClass, dict[str, Any]] = {
-    errors.AmbiguousSession: {"candidates": ()},
-    errors.EntryNotFound: {"entry_id": ""},
-    errors.SessionLocked: {"pid": None, "host": None, "left_s": None, "address": None},
-    errors.ContextOverflow: {"needed": None, "available": None, "failures": ()},
-    errors.RequestTooLong: {"status": None, "needed": None, "available": None, "failures": ()},
-    errors.RateLimited: {"status": None, "retry_after_s": None},
-    errors.TurnSuspended: {"call_ids": ()},
-    errors.NotAuthorized: {"known": False},
-    errors.TooLarge: {"status": 413},
-    errors.TooMany: {"retry_after_s": 1},
-    **{
-        each: {"status": None}
-        for each in (errors.ModelError, errors.RequestRefused, errors.ModelUnavailable, errors.AnswerCutOff)
-    },
-}
-"""The attributes of the classes that have any, with what they are where a problem does not say."""
+def _declared(kind: ErrorClass) -> dict[str, Any]:
+    """Return the attributes that a class and its bases declare, with what they are where a problem does not say."""
+    found: dict[str, Any] = {}
+    for each in kind.__mro__:
+        if issubclass(each, TreeringError):
+            for name, parameter in signature(each).parameters.items():
+                if name not in _TEXT:
+                    found.setdefault(name, "" if parameter.default is parameter.empty else parameter.default)
+    return found
