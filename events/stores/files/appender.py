@@ -9,7 +9,7 @@ is busy and its head is held back.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
@@ -95,10 +95,13 @@ class AppendJob(Struct, eq=False):
         return self.written
 
 
-class Pace(NamedTuple):
-    """The rules for choosing between the event loop and threads.
+class Appender:
+    """The append operations of one store, which has checked the lines.
 
-    Attributes:
+    Args:
+        syncer: Runs appends in worker threads.
+        group: The rounds of the journal, under durability "group".
+        timer: A monotonic clock, in seconds.
         sync: Whether every append is flushed.
         inline: Whether the event loop may write.
         cautious: Whether it must not write on slow disks, nor for a while after a slow write.
@@ -106,41 +109,34 @@ class Pace(NamedTuple):
         slow_for_s: For how long threads write after a slow write.
     """
 
-    sync: bool
-    inline: bool
-    cautious: bool
-    slow_write_s: float
-    slow_for_s: float
-
-
-class Appender:
-    """The append operations of one store, which has checked the lines.
-
-    Args:
-        syncer: Runs appends in worker threads.
-        pace: The rules for using them.
-        timer: A monotonic clock, in seconds.
-        group: The rounds of the journal, under durability "group".
-    """
-
     def __init__(
-        self, logs: Logs, syncer: Syncer, pace: Pace, timer: Callable[[], float], group: GroupCommitter | None
+        self,
+        logs: Logs,
+        syncer: Syncer,
+        group: GroupCommitter | None,
+        *,
+        timer: Callable[[], float],
+        sync: bool,
+        inline: bool,
+        cautious: bool,
+        slow_write_s: float,
+        slow_for_s: float,
     ) -> None:
         disk = self._disk = logs.disk
         self._logs = logs
         self._owned = logs.owned
         self._open_files = logs.open_files
         self._syncer = syncer
-        self._sync = pace.sync
-        self._inline = pace.inline and not pace.sync
-        self._cautious = pace.cautious
-        self._slow_write_s = pace.slow_write_s
-        self._slow_for_s = pace.slow_for_s
+        self._sync = sync
+        self._inline = inline and not sync
+        self._cautious = cautious
+        self._slow_write_s = slow_write_s
+        self._slow_for_s = slow_for_s
         self._slow_until: float | None = None
         self._timer = timer
         self._group = group
         self._is_still = disk.is_still
-        self._write = self._timed_write if pace.cautious else disk.write
+        self._write = self._timed_write if cautious else disk.write
 
     @property
     def at_once(self) -> bool:

@@ -6,11 +6,11 @@ so it is designed for tens of thousands of files: one `stat` per log, none for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from operator import itemgetter
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -26,40 +26,8 @@ from .log.head import holds_session
 from .logs import Logs
 from .names import LOG_SUFFIXES, SUFFIX, is_second_name
 
-T = TypeVar("T")
 Trail: TypeAlias = tuple[tuple[int, int], ...]
 """The devices and inodes of the folders above, to which a link may lead back."""
-
-
-class UnreadableFolders:
-    """The unreadable folders of a root that were logged already."""
-
-    def __init__(self) -> None:
-        self._logged: set[str] = set()
-
-    def list_folder(self, folder: str, list_entries: Callable[[str], Sequence[T]], *, is_root: bool) -> Sequence[T]:
-        """Return the entries of a folder; nothing if it does not exist, is not a folder, or may not be listed.
-
-        Args:
-            folder: The folder. If it may not be listed, this is logged the first time.
-            list_entries: Lists it.
-            is_root: Whether it is the root, which must not be skipped.
-
-        Raises:
-            PermissionError: The root may not be listed.
-            OSError: The folder cannot be listed for another reason.
-        """
-        try:
-            return list_entries(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        except PermissionError as error:
-            if is_root:
-                raise
-            if folder not in self._logged:
-                self._logged.add(folder)
-                logger().warning("folder_unreadable", path=folder, why=error.strerror or str(error))
-            return ()
 
 
 @runtime_checkable
@@ -86,7 +54,7 @@ class Listing:
         self._disk = logs.disk
         self._root = logs.names.root
         self._replay = replay
-        self._unreadable = UnreadableFolders()
+        self._unreadable: set[str] = set()  # folders, which were logged already
 
     def page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
         """Return the first logs after a ref, in order, reading only the folders that can hold them. Blocks."""
@@ -129,7 +97,7 @@ class Listing:
 class _Walk:
     """One walk through a root, for the logs whose refs have a prefix and sort after another ref."""
 
-    def __init__(self, disk: Disk, root: str, unreadable: UnreadableFolders, prefix: str, after: Ref) -> None:
+    def __init__(self, disk: Disk, root: str, unreadable: set[str], prefix: str, after: Ref) -> None:
         self._disk = disk
         self._root = root
         self._unreadable = unreadable
@@ -161,7 +129,7 @@ class _Walk:
         logs: dict[str, FileStat] = {}
         folders: dict[str, FileStat] = {}
         packed: list[tuple[str, FileStat]] = []
-        for name, stat, is_link in self._unreadable.list_folder(folder, self._list_entries, is_root=is_root):
+        for name, stat, is_link in self._entries_in(folder, is_root=is_root):
             if name == PRIVATE_FOLDER or (is_link and self._is_second_name(f"{folder}/{name}", stat)):
                 continue
             if stat.is_directory:
@@ -182,6 +150,25 @@ class _Walk:
 
     def _is_second_name(self, path: str, stat: FileStat) -> bool:
         return is_second_name(self._disk, self._root, path, is_directory=stat.is_directory)
+
+    def _entries_in(self, folder: str, *, is_root: bool) -> Sequence[tuple[str, FileStat, bool]]:
+        """Return the entries of a folder; nothing if it does not exist, is not a folder, or may not be listed.
+
+        Raises:
+            PermissionError: The root may not be listed; for any other folder, this is logged the first time.
+            OSError: The folder cannot be listed for another reason.
+        """
+        try:
+            return self._list_entries(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except PermissionError as error:
+            if is_root:
+                raise
+            if folder not in self._unreadable:
+                self._unreadable.add(folder)
+                logger().warning("folder_unreadable", path=folder, why=error.strerror or str(error))
+            return ()
 
     def _list_entries(self, path: str) -> Sequence[tuple[str, FileStat, bool]]:
         """List the logs and folders in a folder: at once if the disk supports it, otherwise one by one."""

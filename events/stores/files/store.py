@@ -59,7 +59,7 @@ from ..capabilities import (
 )
 from ..checks import check_header, check_kind, check_lines
 from ..search import KeepsSearch
-from .appender import Appender, Pace
+from .appender import Appender
 from .changes import Changes
 from .current import Pointers
 from .durability.flushing import ReleasedLogs, Syncer
@@ -177,8 +177,17 @@ class FileStore(Leases):
             own_journals = journals.paths
         self._replay = JournalReplay(self._disk, self._locks, own_journals)
         self._ownership = Ownership(logs, self._locks, self._replay, released, self._group, sync=self._sync)
-        pace = Pace(durability == "file", writes != "thread", writes == "auto", slow_write_s, slow_for_s)
-        self._appender = Appender(logs, syncer, pace, timer, self._group)
+        self._appender = Appender(
+            logs,
+            syncer,
+            self._group,
+            timer=timer,
+            sync=durability == "file",
+            inline=writes != "thread",
+            cautious=writes == "auto",
+            slow_write_s=slow_write_s,
+            slow_for_s=slow_for_s,
+        )
         self._reader = Reader(logs)
         self._whole = WholeLogs(logs, self._ownership)
         self._listing = Listing(logs, self._replay)
