@@ -1,14 +1,16 @@
 """`treering mcp`: an agent looks up its own and its colleagues' sessions, while these go on in another process."""
 
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from treering import SessionHost, tool_result, tool_use
 from treering.mcp.shown import OUTPUT_CHARS_MAX
 
-from .conftest import Client, Json, Talk
+from .conftest import Client, Json, Talk, configured
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
 LONG = "A line of the log, which goes on.\n" * 2_000
@@ -182,3 +184,8 @@ async def test_nothing_secret_or_outside_the_root_is_found_and_wrong_messages_ar
         await client.send({"id": "last", "method": "tools/list"})
         assert await client.end() == 0
         assert (await client.receive())["id"] == "last"
+
+
+async def test_nobody_at_stdin_ends_it_as_the_end_of_a_client_does(root: Path) -> None:
+    command = [*configured(), "--root", str(root)]
+    assert (await anyio.run_process(command, stdin=subprocess.DEVNULL)).returncode == 0

@@ -131,7 +131,8 @@ class StdioServer:
 
     async def _lines(self) -> AsyncGenerator[bytes | None]:
         """Yield the lines of the client; None for one that is too long."""
-        waits = not stat.S_ISREG(os.fstat(_STDIN).st_mode)  # nothing waits for a file
+        mode = os.fstat(_STDIN).st_mode  # nothing waits for a file, or a device such as /dev/null
+        waits = os.isatty(_STDIN) or not (stat.S_ISREG(mode) or stat.S_ISCHR(mode))
         pending, is_skipped = b"", False
         while True:
             if waits:
