@@ -86,6 +86,9 @@ class Where:
         return f"Where({str(self)!r})"
 
 
+_MESSAGE_HALF_MAX = 2_000  # characters
+
+
 class TreeringError(Exception):
     """The base of all errors that treering raises deliberately.
 
@@ -95,6 +98,8 @@ class TreeringError(Exception):
     """
 
     def __init__(self, message: str, *, where: Where | None = None) -> None:
+        if len(message) > 2 * _MESSAGE_HALF_MAX:  # it quotes something huge
+            message = f"{message[:_MESSAGE_HALF_MAX]} ... {message[-_MESSAGE_HALF_MAX:]}"
         self.message = message
         self.where = where
         super().__init__(f"{where}: {message}" if where else message)

@@ -90,7 +90,7 @@ def tokenizer_of(tokenizer: Tokenizer | None) -> Tokenizer:
     """
     if tokenizer is None:
         return _ESTIMATOR
-    if not callable(getattr(tokenizer, "count", None)):
+    if isinstance(tokenizer, Sequence) or not callable(getattr(tokenizer, "count", None)):  # a text's counts its parts
         raise InvalidInput(f"`{type(tokenizer).__name__}` is not a tokenizer: give an object with `count(text)`")
     return tokenizer
 
