@@ -121,6 +121,11 @@ async def test_a_person_acts_on_a_session(
         assert reply.status == 200, link
         assert "attachment" in reply.headers["content-disposition"]
         assert "A third way." in await reply.text()
+    await dialog.get_by_role("checkbox", name="secret").check()
+    await expect(dialog.get_by_role("link")).to_have_count(3)
+    link = await dialog.get_by_role("link", name="Markdown").get_attribute("href")
+    assert link is not None
+    assert link.endswith("format=markdown&redact=true")
     await dialog.get_by_role("button", name="Close").last.click()
 
     # archive and bring back; an archived session says why nothing can be sent

@@ -132,29 +132,29 @@ function CompactDialog({ app, model, item, onClose }) {
   );
 }
 
+function Check({ checked, onChange, children }) {
+  const tell = (event) => onChange(event.currentTarget.checked);
+  return h("label", { class: "form-check" }, h("input", { type: "checkbox", checked, onChange: tell }), " ", children);
+}
+
 /** The links under which a session is downloaded; each is an ordinary link, so a browser shows its progress. */
 function ExportDialog({ app, model, session, onClose }) {
   const [onlyPath, setOnlyPath] = useState(false);
+  const [redacted, setRedacted] = useState(false);
   const leaf = onlyPath && model.leaf ? `&leaf=${encodeURIComponent(model.leaf)}` : "";
-  const address = (format) => new URL(`v1/${model.path}/export?format=${format}${leaf}`, document.baseURI).href;
+  const chosen = leaf + (redacted ? "&redact=true" : "");
+  const address = (format) => new URL(`v1/${model.path}/export?format=${format}${chosen}`, document.baseURI).href;
+  const formats = FORMATS.filter(([format]) => !redacted || format !== "native"); // lines with gaps go nowhere
   const actions = h("button", { class: "button", type: "button", onClick: onClose }, "Close");
   return h(
     Dialog,
     { title: "Export", onClose, actions },
-    h(
-      "label",
-      { class: "form-check" },
-      h("input", {
-        type: "checkbox",
-        checked: onlyPath,
-        onChange: (event) => setOnlyPath(event.currentTarget.checked),
-      }),
-      " only the branch that is shown",
-    ),
+    h(Check, { checked: onlyPath, onChange: setOnlyPath }, "only the branch that is shown"),
+    h(Check, { checked: redacted, onChange: setRedacted }, "without what looks like a secret"),
     h(
       "ul",
       { class: "exports" },
-      FORMATS.map(([format, words]) =>
+      formats.map(([format, words]) =>
         h(
           "li",
           { key: format },
