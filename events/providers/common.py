@@ -260,10 +260,10 @@ def in_turns(
             other providers, an assistant's images go into the user's turn after it.
 
     Returns:
-        The system's texts, and the turns as pairs of role and content. Adjacent messages of one role form one turn, and
-        a user's turn begins with the results of tools. The first turn is a user's, see `OPENING`. Empty text and
-        thinking without a signature are left out; for other providers than Google, so are text that is only whitespace
-        and thinking at the end of a turn.
+        The system's texts, and the turns as pairs of role and content. Adjacent messages of one role form one turn. A
+        user's turn begins with the results of tools, and has no thinking. The first turn is a user's, see `OPENING`.
+        Empty text and thinking without a signature are left out; for other providers than Google, so are text that is
+        only whitespace and thinking at the end of a turn.
     """
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
@@ -278,7 +278,8 @@ def in_turns(
                 turns, "assistant", [part for part in content if for_google or not isinstance(part, ImagePart)]
             )
         else:
-            _extend_turn(turns, "user", [*images, *content])
+            thoughts_aside = (part for part in content if not isinstance(part, ThinkingPart))  # only models think
+            _extend_turn(turns, "user", [*images, *thoughts_aside])
             images = []
     _extend_turn(turns, "user", images)
     if not for_google:

@@ -506,7 +506,8 @@ def test_what_the_library_of_google_dumps_is_read() -> None:
     ]
     for by_alias in (False, True):
         called, answered = (from_google(each.model_dump(mode="json", by_alias=by_alias)) for each in content)
-        assert [types.Content.model_validate(each) for each in to_google([called]).contents] == content[:1]
+        _, again = to_google([called]).contents  # before it, a user says that the conversation begins with an answer
+        assert types.Content.model_validate(again) == content[0]
         assert answered == message_of(
             "tool", tool_result("c1", [text("done"), image("+/8A", "image/png")]), tool_name="shoot"
         )

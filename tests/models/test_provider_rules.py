@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treering import Message, image, text, tool_result, tool_use
@@ -76,6 +76,12 @@ def sent(messages: Sequence[Message]) -> list[Message]:
     return [each.message for each in paired([ContextMessage(str(n), each) for n, each in enumerate(messages)])]
 
 
+@example(
+    messages=[
+        Message("assistant", (tool_use("c1", "read"), tool_use("c2", "read"))),
+        Message("user", (ThinkingPart(Thinking("Whose?", "signed")), tool_result("c1", "done"))),
+    ]
+)
 @given(messages=st.lists(SPOKEN | OTHERS, max_size=9))
 def test_any_messages_are_sent_in_a_form_that_anthropic_accepts(
     anthropic_block: Validate, messages: list[Message]
