@@ -75,6 +75,14 @@ def check_text(name: str, value: object) -> None:
         raise InvalidInput(f"{name} is {value!r}, which is not valid text: leave out what is not UTF-8")
 
 
+def check_texts(**given: object) -> None:
+    """Refuse arguments that are no texts, None among them; see `check_text`."""
+    for name, value in given.items():
+        if value is None:
+            raise InvalidInput(f"`{name}` is None: give a string")
+        check_text(f"`{name}`", value)
+
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 

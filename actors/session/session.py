@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, overload
 
-from ...events.arguments import check_text
-from ...events.errors import InvalidInput
+from ...events.arguments import check_texts
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.context import Context
@@ -155,7 +154,7 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
             InvalidInput: The name is not a text, or the data have no JSON form.
         """
         self._check()
-        _check_texts(name=name)
+        check_texts(name=name)
         feed, event = self._source.feed, transient(name, data)
         if feed is not None:
             feed.publish(event, len(event.raw))
@@ -175,7 +174,7 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
             InvalidInput: One of them is not a text.
         """
         self._check()
-        _check_texts(name=name, text=text, message=message)
+        check_texts(name=name, text=text, message=message)
         source = self._source
         piece = source.texts().add(name, message, text, lambda: source.index()[0].head)
         if source.feed is not None:
@@ -196,11 +195,3 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         """Release the session's memory now; the next call takes it up again. Return False if it is busy."""
         self._check()
         return await self._source.passivate()
-
-
-def _check_texts(**given: object) -> None:
-    """Refuse what is not text before subscribers get a part of it."""
-    for name, value in given.items():
-        if value is None:
-            raise InvalidInput(f"`{name}` is None: give a string")
-        check_text(f"`{name}`", value)

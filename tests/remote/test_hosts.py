@@ -111,6 +111,10 @@ async def test_moves_of_the_leaf_and_pieces_of_texts_come_from_others(local: Ses
         assert (await anext(items)).offset == piece.end == 7  # type: ignore[union-attr]
         async with session.subscribe(after=2, transient=True) as late:
             assert (await anext(late)).text == "all of it"  # type: ignore[union-attr]
+        with pytest.raises(InvalidInput, match="not valid text"):
+            session.emit_text("answer", "\ud800", message="m")
+        with pytest.raises(InvalidInput, match="not valid text"):
+            session.emit("\ud800", 1)
 
 
 async def test_hosts_of_a_server_and_its_own_follow_a_session(local: SessionHost, url: str, remote: RemoteHost) -> None:

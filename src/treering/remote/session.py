@@ -24,7 +24,7 @@ from ..actors.session.exporting import ExportFormat
 from ..actors.session.open_calls import Recovery
 from ..actors.session.session import Session
 from ..actors.transfer.target import in_file, in_memory
-from ..events.arguments import check_count, check_text, is_text
+from ..events.arguments import check_count, check_text, check_texts, is_text
 from ..events.dialects.base import as_object
 from ..events.dialects.native import NativeDialect
 from ..events.entries import (
@@ -201,12 +201,14 @@ class RemoteSession(Session):
         It is sent soon after this call; one that does not arrive is lost, as events that are not stored may be.
         """
         self._check()
+        check_texts(name=name)
         event = transient(name, data)
         self._tell({"name": event.name, "data": event.raw})
 
     def emit_text(self, name: str, text: str, *, message: str) -> None:
         """Publish the next piece of a text that is being written; pieces are sent in order. See `Session.emit_text`."""
         self._check()
+        check_texts(name=name, text=text, message=message)
         self._tell({"name": name, "message": message, "text": text})
 
     def _tell(self, event: dict[str, object]) -> None:
