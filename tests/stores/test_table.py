@@ -146,21 +146,22 @@ def test_parts_of_a_file_are_examined_by_themselves(data: bytes, chunk: int) -> 
         assert b"".join(table.chunks(disk, fd, 2, 999)) == data[2:]
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(0, 30), st.data())
-def test_consecutive_lines_are_joined_up_to_a_size(sizes: list[int], size: int, data: st.DataObject) -> None:
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.data())
+def test_consecutive_lines_are_joined_up_to_a_size(sizes: list[int], data: st.DataObject) -> None:
     ends = [5]
     for each in sizes:
         ends.append(ends[-1] + each)
     lines = Table(array("Q", ends))
     seqs = sorted(data.draw(st.sets(st.integers(1, len(sizes)))))
-    expected: list[list[int]] = []
-    for seq in seqs:
-        if expected and expected[-1][-1] == seq - 1 and ends[seq] - ends[expected[-1][0] - 1] <= size:
-            expected[-1].append(seq)
-        else:
-            expected.append([seq])
-    assert lines.runs(seqs, size) == [(run[0], run[-1]) for run in expected]
-    for after in range(len(sizes)):
-        for last in range(after + 1, len(sizes) + 1):
-            fits = [seq for seq in range(after + 1, last + 1) if ends[seq] - ends[after] <= size]
-            assert lines.last_that_fits(after, last, size) == max(fits, default=after + 1)
+    for size in range(30):
+        expected: list[list[int]] = []
+        for seq in seqs:
+            if expected and expected[-1][-1] == seq - 1 and ends[seq] - ends[expected[-1][0] - 1] <= size:
+                expected[-1].append(seq)
+            else:
+                expected.append([seq])
+        assert lines.runs(seqs, size) == [(run[0], run[-1]) for run in expected]
+        for after in range(len(sizes)):
+            for last in range(after + 1, len(sizes) + 1):
+                fits = [seq for seq in range(after + 1, last + 1) if ends[seq] - ends[after] <= size]
+                assert lines.last_that_fits(after, last, size) == max(fits, default=after + 1)

@@ -155,6 +155,7 @@ def test_an_entry_after_a_receive_that_timed_out_is_received(host: SyncHost) -> 
                 entries.receive(0.01)
         expected = session.append_message("user", "one")
         found = entries.receive(PATIENCE_S)
+    assert host.statistics().subscribers == 0
     assert isinstance(found, MessageEntry)
     assert found.id == expected
 
