@@ -12,8 +12,9 @@ from treering.events.errors import InvalidEntry, InvalidInput, SummaryRefused
 from treering.projections.building.budget import calculate_budget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
+from treering.projections.building.strategy import ContextSource, StrategyResult
 from treering.projections.building.summaries import SummaryRequest
-from treering.projections.tokens import ByteEstimator, count_messages
+from treering.projections.tokens import ByteEstimator, Tokenizer, count_messages
 
 from .making import append_call, budget, content
 from .scripted import ScriptedSummarizer
@@ -35,6 +36,22 @@ async def test_building_gives_the_same_result_again_and_writes_nothing(session: 
         assert msgspec.json.encode(results[0]) == msgspec.json.encode(results[1])
         assert (results[0].needs_summary is not None) == (available == 2000)
     assert content(session) == before
+
+
+class EntriesOfThePath:
+    """A strategy that does not say what it needs beside the messages."""
+
+    name, priority, min_tokens = "path", 1, 0
+
+    def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
+        kept = source.messages[-1:] if source.entries else ()
+        return StrategyResult(kept, source.originals(kept))
+
+
+async def test_a_strategy_gets_the_path_unless_it_says_that_it_needs_none(session: Session) -> None:
+    await talk(session, 3)
+    result = await session.build_context(budget(200), ContextBuilder(strategies=[EntriesOfThePath()]))
+    assert (result.strategy, len(result.messages)) == ("path", 1)
 
 
 async def test_a_missing_summary_is_requested_once_and_stored(session: Session, host: SessionHost) -> None:
