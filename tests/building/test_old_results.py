@@ -64,7 +64,8 @@ def test_masking_20000_results_does_not_take_quadratic_time() -> None:
 
 
 def test_results_of_protected_tools_and_small_results_are_not_masked() -> None:
-    small = [message("assistant", tool_use("s", "ls")), message("tool", tool_result("s", "a" * 41))]  # as long as its mask
+    as_long = "a" * len("[Old result of ls cleared: 41 characters]")
+    small = [message("assistant", tool_use("s", "ls")), message("tool", tool_result("s", as_long))]
     source = source_of(*turn(0, "skill"), *small, *turn(1), *turn(2), *turn(3))
     result = MaskedTools(keep_last=1, protected=["skill"], min_gain=0).build(source, 300, ByteEstimator())
     assert masked_places(result.messages) == [8, 12]

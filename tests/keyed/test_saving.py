@@ -26,6 +26,7 @@ async def test_messages_are_stored_before_an_empty_save(sessions: KeyedSessions,
     for _ in range(3):
         await sessions.save(KEY)
         await sessions.save_all()
+    assert b"telegram_123456" in (root / ".treering" / "index.jsonl").read_bytes(), "all are listed"
     await host.passivate_idle()
     await sessions.save(KEY)
     assert (root / "telegram_123456.jsonl").read_bytes() == before
