@@ -254,6 +254,9 @@ UNKNOWN: dict[str, str] = {
     "opencode: state field aside, attachment, part of an unknown form": exported(
         "assistant", {**RAN, "state": {**ENDED, "aside": NOTED, "attachments": [NOTED]}}, NOTED
     ),
+    "opencode: output of a call that has not ended": exported(
+        "assistant", {**RAN, "state": {"status": "running", "input": {}, "metadata": {"output": NOTED}}}
+    ),
     "opencode: session field aside, session field title": json.dumps(
         {"info": {"id": "ses_1", "aside": NOTED, "title": [NOTED]}, "messages": []}
     ),
