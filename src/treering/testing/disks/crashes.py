@@ -49,8 +49,8 @@ class Crashes:
 
     def __iter__(self) -> Iterator[DiskImage]:
         """Yield the disks, beginning with the one that lost nothing; a disk may occur more than once."""
-        every = product(self._names, product(*self._choices))
-        for surviving, chosen in every if self.complete else self._some():
+        # `product` makes lists of all choices at once, so it is called only where they are few.
+        for surviving, chosen in product(self._names, product(*self._choices)) if self.complete else self._some():
             yield self._image.after_power_cut(surviving, dict(zip(self._numbers, chosen, strict=True)))
 
     def _some(self) -> Iterator[tuple[list[Naming], Sequence[bytes]]]:

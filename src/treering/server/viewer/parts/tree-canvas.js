@@ -87,6 +87,7 @@ export function TreeCanvas(props) {
     props.onSelect(row);
     const y = rows.indexOf(row) * height;
     const element = box.current;
+    if (!element) return; // a key may come when the tree has just been left
     if (y < element.scrollTop) element.scrollTop = y;
     else if (y + height > element.scrollTop + element.clientHeight)
       element.scrollTop = y + height - element.clientHeight;
