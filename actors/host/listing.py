@@ -200,6 +200,10 @@ class SessionsSubscription:
     """
 
     def __init__(self, listing: Listing, feed: ListingFeed, *, after: ListPosition | None = None) -> None:
+        if not isinstance(after, ListPosition | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(
+                f"`after` is {after!r}: give what `sessions_position()` or a subscription's `position` says"
+            )
         self._listing = listing
         self._feed = feed
         self._after = after

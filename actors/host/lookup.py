@@ -111,10 +111,6 @@ class SessionLookup:
         Raises:
             InvalidInput: `after` is no position.
         """
-        if not isinstance(after, ListPosition | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(
-                f"`after` is {after!r}: give what `sessions_position()` or a subscription's `position` says"
-            )
         sessions = self.catalog
         return SessionsSubscription(sessions.listing, sessions.feed, after=after)
 

@@ -74,7 +74,7 @@ class ServedHost(RemoteHost):
         found = sorted(Path(files.root).rglob(f"*{glob.escape(ref)}.jsonl"))  # some dialects put the time in front
         return str(found[0]) if found else files.path_of(f"{ref}.jsonl")
 
-    async def _find(self, session: Any, *, begun: bool = True) -> str:
+    async def _find(self, session: Any, *, begun: bool = False) -> str:
         is_path = isinstance(session, os.PathLike) or (isinstance(session, str) and session.endswith(".jsonl"))
         if is_path and self._portal is not None:  # what no program can, since its server may be anywhere
             row = await anyio.to_thread.run_sync(self._portal.call, self.served.resolve, session)
