@@ -314,7 +314,7 @@ def as_json(context: Context) -> dict[str, Any]:
     return decoded
 
 
-@pytest.mark.feature("G-97", "G-117", "G-119", "G-120", "G-121", "O-35", "U-8")
+@pytest.mark.feature("G-97")
 def test_contexts_of_1000_random_trees_equal_those_of_the_reference_model(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
     anyio.run(compare_contexts, tmp_path, found)
@@ -469,6 +469,51 @@ def test_without_a_compaction_the_context_has_all_messages_of_the_path() -> None
     entry = log.entries[1]
     assert isinstance(entry, MessageEntry)
     assert log.context().messages[0].message is entry.message, "it is shared"
+
+
+@pytest.mark.feature("G-117")
+def test_only_the_summary_of_the_latest_compaction_is_in_the_context() -> None:
+    log = Log()
+    for turn in range(3):
+        log.add_message("user", f"u{turn}")
+        log.add_message("assistant", f"a{turn}")
+        log.add(compaction(f"summary {turn}", f"e{3 * turn + 2}"))
+    log.add_message("user", "now")
+    assert [content for role, content in log.roles_and_texts() if role == "compactionSummary"] == ["summary 2"]
+
+
+@pytest.mark.feature("G-119", "G-121", "O-35")
+def test_the_context_is_the_summary_the_kept_entries_and_those_after_the_compaction() -> None:
+    log = Log()
+    log.add_message("user", "gone")
+    log.add_message("assistant", "gone too")
+    first_kept = log.add_message("user", "kept")
+    log.add_message("assistant", "kept too")
+    entry_id = log.add(compaction("what\nwas before ", first_kept))
+    log.add_message("user", "after")
+    log.add_message("assistant", "last")
+    assert log.roles_and_texts() == [
+        ("compactionSummary", "what\nwas before "),
+        ("user", "kept"),
+        ("assistant", "kept too"),
+        ("user", "after"),
+        ("assistant", "last"),
+    ]
+    assert [each.entry_id for each in log.context().messages] == [entry_id, "e3", "e4", "e6", "e7"]
+
+
+@pytest.mark.feature("G-120", "U-8")
+def test_an_older_compaction_in_the_kept_range_is_not_in_the_context() -> None:
+    log = Log()
+    log.add_message("user", "gone")
+    first_kept = log.add_message("user", "kept")
+    log.add(compaction("older", first_kept))
+    log.add_message("assistant", "between")
+    log.add(compaction("newer", first_kept))
+    log.add_message("user", "after")
+    roles, texts = zip(*log.roles_and_texts(), strict=True)
+    assert roles == ("compactionSummary", "user", "assistant", "user")
+    assert texts == ("newer", "kept", "between", "after")
 
 
 def test_a_compaction_with_the_id_of_an_earlier_entry_keeps_nothing_by_that_id() -> None:

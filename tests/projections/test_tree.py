@@ -107,6 +107,24 @@ def test_every_entry_is_in_the_tree_exactly_once() -> None:
     assert roots > 300
 
 
+@pytest.mark.feature("G-98")
+def test_an_entry_without_an_earlier_parent_is_a_root() -> None:
+    log = Log()
+    log.add(parent_id=None)
+    log.add(parent_id="nowhere")
+    log.add(parent_id="e3")
+    log.add(parent_id="e5")
+    log.add(parent_id="e4")
+    tree = build_tree(log.index)
+    assert [(node.id, node.depth) for node in tree.nodes] == [("e1", 0), ("e2", 0), ("e3", 0), ("e4", 0), ("e5", 1)]
+    assert [node.id for node in tree.nodes if node.on_path] == ["e4", "e5"]
+    log.add(id="e1", parent_id=None)
+    log.add(id="below the second", parent_id="e1")
+    first, *_, second = build_tree(log.index).roots
+    assert (first.seq, first.children, second.seq, second.children) == (1, (), 6, ("below the second",))
+    assert build_tree(log.index).node("e1").seq == 6
+
+
 def test_nodes_are_depth_first_with_children_in_log_order() -> None:
     log = Log()
     log.add()
