@@ -4,7 +4,7 @@ import gc
 import subprocess
 import sys
 import warnings
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from anyio.lowlevel import checkpoint
 from tests.remote.over_server import ServedHost
 from tests.server.conftest import Client
 
 from treering import Limits, Message, Session, SessionHost, SyncHost, Usage, text
-from treering.errors import InvalidInput, SessionExists, SessionNotFound
+from treering.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound
 from treering.remote import RemoteHost
 from treering.sessions import SessionSummary
 from treering.subscriptions import TextPiece
@@ -223,6 +224,36 @@ def test_a_stream_that_is_left_in_its_midst_leaves_no_generator_behind(tmp_path:
         anyio.run(leave, backend="trio")
         gc.collect()
     assert [str(each.message) for each in warned] == []
+
+
+async def test_a_host_that_closes_while_its_streams_begin_leaves_no_connection_behind(
+    local: SessionHost, url: str
+) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for turns in range(20):
+            await _close_while_streams_begin(url, turns)
+        gc.collect()
+    assert [str(each.message) for each in warned] == []
+
+
+async def _close_while_streams_begin(url: str, turns: int) -> None:
+    async def follow(session: Session) -> None:
+        with suppress(HostClosed):  # before it has begun to follow
+            async with session.subscribe() as entries:
+                assert [entry async for entry in entries] == []
+
+    async def follow_listing(host: RemoteHost) -> None:
+        with suppress(HostClosed):
+            async with host.subscribe_sessions() as changes:
+                assert all([change async for change in changes])
+
+    async with anyio.create_task_group() as group, RemoteHost(url) as host:
+        group.start_soon(follow_listing, host)
+        for _ in range(2):
+            group.start_soon(follow, await host.create())
+        for _ in range(turns):
+            await checkpoint()
 
 
 async def test_a_large_session_is_kept_by_index_within_a_bound(local: SessionHost, server: Client, url: str) -> None:

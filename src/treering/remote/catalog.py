@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Self
 
@@ -17,7 +17,7 @@ from ..actors.host.listing import ListingFeed, ListPosition, SessionChanged, Ses
 from ..actors.host.names import absolute
 from ..actors.host.runtime import Runtime
 from ..actors.search.hits import Hit
-from ..events.errors import SessionNotFound, TreeringError
+from ..events.errors import HostClosed, SessionNotFound, TreeringError
 from ..events.stores.base import Ref
 from ..events.stores.finding import RowQuery
 from ..projections.summary import CORRUPTED, SessionSummary
@@ -263,7 +263,7 @@ class RemoteSessionsSubscription(SessionsSubscription):
             return None if self._received is None else str(self._received)
 
         try:
-            with self._following:
+            with self._following, suppress(HostClosed):  # it ends with its host
                 events = self._connection.follow("/v1/events", {"status": ANY}, since)
                 async with aclosing(events):
                     async for event in events:

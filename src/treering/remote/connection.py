@@ -20,6 +20,7 @@ import msgspec
 
 from ..events.errors import (
     AppendInDoubt,
+    HostClosed,
     InvalidInput,
     NotAuthorized,
     NotFound,
@@ -103,17 +104,21 @@ class Connection:
         self._token = token
         self._retry_for_s = retry_for_s
         self._client: httpx2.AsyncClient | None = None
+        self._is_closed = False
         self._silent = 0  # how many streams in a row brought nothing, not even a refusal
         self._holds_back = False  # whether something between here and the server hands on whole replies alone
 
     @property
     def _http(self) -> httpx2.AsyncClient:
+        if self._is_closed:  # a stream that closing cut off is not opened again, over a client that nobody would close
+            raise HostClosed("the host is closed: open another one")
         if self._client is None:
             self._client = _client(self.url, self._token)
         return self._client
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, for good: what is asked afterwards raises `HostClosed`."""
+        self._is_closed = True
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
