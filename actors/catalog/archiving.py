@@ -122,14 +122,12 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
 
 async def _pack(core: HostCore, catalog: Catalog, ref: Ref) -> bool:
     """Pack a log, and return whether its session is still archived."""
-    source = core.registry.source(ref)
-    async with source.leased() as lease:
+    assert core.runtime.packs is not None
+    async with core.registry.source(ref).leased() as lease:
         row = await catalog.listing.row(ref)
         if row is None or not row.archived:  # the actor still answered a command that brought it back
             return False
-        generation = await core.runtime.moves.pack(lease)
-        if generation is not None:
-            source.packed(generation)
+        await core.runtime.packs.pack(lease)
     return True
 
 

@@ -406,7 +406,7 @@ class SessionOpening(SessionLookup):
         try:
             async with source.leased() as lease:
                 with anyio.CancelScope(shield=True):
-                    await core.runtime.moves.remove(lease)
+                    await core.runtime.whole_logs.remove(lease)
                     source.deleted()
         except (NotASession, LogDamaged):
             removes = self._store.capability(RemovesDamaged)

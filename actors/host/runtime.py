@@ -33,7 +33,7 @@ from ...events.stores.capabilities import (
 )
 from ..commands import Decision
 from ..log.bodies import BodyCache
-from ..log.moves import Moves
+from ..log.whole_logs import WholeLogs
 from .turns import Turns
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -173,7 +173,6 @@ class Runtime:
         "limits",
         "looks",
         "lost",
-        "moves",
         "new_id",
         "now",
         "offload",
@@ -188,6 +187,7 @@ class Runtime:
         "tracing",
         "turns",
         "watches",
+        "whole_logs",
     )
 
     def __init__(
@@ -212,7 +212,7 @@ class Runtime:
         self.timer = time.perf_counter
         self.bodies = BodyCache(limits.cache_bytes_max)
         self.counters = Counters()
-        self.moves = Moves(store)
+        self.whole_logs = WholeLogs(store)
         self.touched = Touched()
         self.tracing: TracesWrites | None = None
         self.turns = self.append_turns = Turns(limits.inline_for_s, self.timer)

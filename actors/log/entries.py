@@ -56,12 +56,12 @@ class LogEntries:
         work: The work on the path that was asked for last.
     """
 
-    __slots__ = ("_generations", "_number", "_runtime", "dialect", "generation", "index", "ref", "replaced", "work")
+    __slots__ = ("_fates", "_number", "_runtime", "dialect", "generation", "index", "ref", "replaced", "work")
 
     def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
         self._runtime = runtime
         self._number = next(_numbers)
-        self._generations = runtime.moves.generations(ref)
+        self._fates = runtime.whole_logs.fates(ref)
         self.ref = ref
         self.index = LogIndex(header, model_changes_win=dialect.model_changes_win)
         self.dialect = dialect
@@ -124,28 +124,23 @@ class LogEntries:
         return await self._read(lambda generation: store.read(self.ref, generation, after, through=through))
 
     async def _read(self, reading: Callable[[str], Awaitable[T]]) -> T:
-        """Read, and repeat that if this host archived or unarchived the log meanwhile: the same bytes in another file.
+        """Read lines of the log.
 
         Raises:
             LogReplaced: Another log is in its place.
             SessionNotFound: The log was deleted, by this host or by someone else.
         """
-        while True:
-            generation = self.generation
-            try:
-                return await reading(generation)
-            except SessionNotFound:
-                self.replaced = True
-                raise
-            except LogReplaced:
-                later = await self._generations.later_generation(generation)
-                if self.generation != generation:
-                    continue
-                if later is None:
-                    self.replaced = True
-                    await self._runtime.store.open(self.ref)  # which says if there is none any more
-                    raise
-                self.generation = later
+        generation = self.generation
+        try:
+            return await reading(generation)
+        except SessionNotFound:
+            self.replaced = True
+            raise
+        except LogReplaced:
+            await self._fates.check(generation)
+            self.replaced = True
+            await self._runtime.store.open(self.ref)  # which says if there is none any more
+            raise
 
     async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
         """Read the next visible entries of an interval; damaged lines are left out.

@@ -481,11 +481,6 @@ class Holder:
         if self.creation is None:
             self.creation = Creation(header, dialect)
 
-    def packed(self, generation: str) -> None:
-        """Note that this host packed the log, whose lines are the same: subscribers start nothing again."""
-        if self._follower is not None:
-            self._follower.log.generation = generation
-
     def exists(self) -> None:
         """Note that the log exists by now, so that no handle creates it."""
         self.creation = None

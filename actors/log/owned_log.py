@@ -134,11 +134,11 @@ class OwnedLog:
         packs = self._runtime.packs
         if self.lease.packed and packs is not None:
             try:
-                self.lease = await self._runtime.moves.unpack(self.lease)
+                self.lease = await packs.unpack(self.lease)
             except LogReplaced:
                 self.lease = await packs.unpack(self.lease)  # only to get the lease on the other log
-            else:
-                self.log.generation = self.lease.head.generation  # another file with the same bytes
+            else:  # the same lines; where a disk error hid which generation they had, they have another one now
+                self.log.generation = self.lease.head.generation
         head = await self._runtime.store.resolve(self.lease)
         if not self.written and head.seq == 0 and not head.generation:
             self.stale = False

@@ -128,16 +128,13 @@ async def texts_of(
     runtime: Runtime, ref: Ref, opening: Opening, reader: TextReader, after: int = 0
 ) -> AsyncGenerator[list[EntryText]]:
     """Yield the texts of a log after a seq, page by page."""
-    generations, more, generation = runtime.moves.generations(ref), True, opening.head.generation
+    fates, more, generation = runtime.whole_logs.fates(ref), True, opening.head.generation
     while more:
         try:
             page = await runtime.store.read(ref, generation, after)
         except LogReplaced:
-            later = await generations.later_generation(generation)
-            if later is None:
-                raise
-            generation = later
-            continue
+            await fates.check(generation)
+            raise
         more, after = page.more and bool(page.lines), page.last
         if sum(map(len, page.lines)) <= INLINE_MAX:
             yield reader.take(page.lines, page.first)

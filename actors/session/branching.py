@@ -138,7 +138,7 @@ async def _write_whole(core: HostCore, source: Source, copy: SessionCopy, *, rep
     Complete batches keep their marks; in another session those mean nothing. A copy whose writing failed halfway, or is
     in doubt, is replaced when the call is repeated, unless the copy was continued meanwhile.
     """
-    store, moves, ref = core.runtime.store, core.runtime.moves, source.ref
+    runtime, ref = core.runtime, source.ref
     dialect, unfinished = copy.dialect, core.unfinished_copies
     if not replacing and source.actor is not None:
         raise _exists_error(ref)
@@ -146,13 +146,13 @@ async def _write_whole(core: HostCore, source: Source, copy: SessionCopy, *, rep
         if lease.header is not None and not replacing and lease.head != unfinished.get(ref):
             raise _exists_error(ref)
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
-            if lease.packed:
-                lease = await moves.unpack(lease)
-            async with moves.put(lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
+            if lease.packed and runtime.packs is not None:
+                lease = await runtime.packs.unpack(lease)
+            async with runtime.whole_logs.put(lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
                 unfinished[ref] = head
                 if not isinstance(copy.leaf, UnsetType):
-                    await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
-                core.runtime.touched.add(ref)
+                    await runtime.store.save(lease, "leaf", head, encode_leaf(copy.leaf))
+                runtime.touched.add(ref)
             del unfinished[ref]
             source.exists()
 

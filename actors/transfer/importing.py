@@ -251,7 +251,7 @@ def _left_out(findings: Iterable[Finding]) -> tuple[LeftOut, ...]:
 async def put_lines(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
     """Write a whole session while its source is read: one that does not exist yet, or in the place of what is there."""
     store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
-    async with core.runtime.moves.put(lease, incoming.dialect, incoming.block, lines) as head:
+    async with core.runtime.whole_logs.put(lease, incoming.dialect, incoming.block, lines) as head:
         if incoming.leaf != incoming.last:
             await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
         if incoming.added:
@@ -277,8 +277,8 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     lines, head = _lines(incoming, existing, found.path), lease.head
     try:
         while batch := await runtime.offload(_batch, lines):
-            if lease.packed:
-                lease = await runtime.moves.unpack(lease)
+            if lease.packed and runtime.packs is not None:
+                lease = await runtime.packs.unpack(lease)
                 head = lease.head
             head = await append(core, Append(lease, head, tuple(batch)))
     except (AppendError, ForeignFormatError) as error:

@@ -129,9 +129,9 @@ class Watches(Protocol):
 class Packs(Protocol):
     """A store that can compress logs at rest.
 
-    A packed log is listed, read and removed under the same name as before, and its lines are the same bytes. Appending
-    to it requires unpacking it first: the lease says that the log is packed. Without this capability, archived sessions
-    stay uncompressed.
+    A packed log is listed, read and removed under the same name as before. Its lines are the same bytes, so packing and
+    unpacking leave it its generation. Appending to it requires unpacking it first: the lease says that the log is
+    packed. Without this capability, archived sessions stay uncompressed.
     """
 
     @property

@@ -246,7 +246,7 @@ async def _close_while_streams_begin(url: str, turns: int) -> None:
     async def follow_listing(host: RemoteHost) -> None:
         with suppress(HostClosed):
             async with host.subscribe_sessions() as changes:
-                assert all([change async for change in changes])
+                assert len([change async for change in changes]) < 10  # it ends
 
     async with anyio.create_task_group() as group, RemoteHost(url) as host:
         group.start_soon(follow_listing, host)

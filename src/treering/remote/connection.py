@@ -119,9 +119,8 @@ class Connection:
     async def aclose(self) -> None:
         """Close all connections, for good: what is asked afterwards raises `HostClosed`."""
         self._is_closed = True
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        if self._client is not None:
+            await self._client.aclose()
 
     # -- requests
 
@@ -140,8 +139,9 @@ class Connection:
         try:
             return msgspec.json.decode(reply.content, type=kind)
         except msgspec.DecodeError as error:
-            told = f"{self.url} does not answer as a treering server ({error})"
-            raise Unavailable(f"{told}: check the address") from error
+            raise Unavailable(
+                f"{self.url} does not answer as a treering server ({error}): check the address"
+            ) from error
 
     async def answer(
         self,

@@ -7,7 +7,7 @@ leaf, copies or exports is a request to the server, and is seen here when the ca
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +88,7 @@ class RemoteSession(Session):
 
     # -- commands
 
-    def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
-        return self._perform_in_turn(command)
-
-    async def _perform_in_turn(self, command: Append | MoveLeaf) -> list[Entry]:
+    async def _perform(self, command: Append | MoveLeaf) -> list[Entry]:
         """Have the server carry out a command, and see what came of it."""
         self._check()
         if self._read_only:
