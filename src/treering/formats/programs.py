@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from inspect import getdoc
 from pathlib import Path
@@ -51,8 +52,14 @@ OURS = tuple(EntryPoint(name, f"{__package__}.{place}", GROUP) for name, place i
 """The formats that come with treering, in the order in which they are asked."""
 
 
-def programs() -> dict[str, EntryPoint]:
+def programs() -> Mapping[str, EntryPoint]:
     """Return all formats by name: ours, then those of installed packages, which are asked after them."""
+    return _programs(tuple(sys.path))
+
+
+@lru_cache(maxsize=1)  # looking through all installed packages takes as long as importing a small file
+def _programs(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Return all formats, for these places in which Python looks for packages."""
     found = {each.name: each for each in OURS}
     for each in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         found.setdefault(each.name, each)
