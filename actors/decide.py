@@ -72,7 +72,7 @@ class Draft:
     def __init__(self, index: LogIndex) -> None:
         self.index = index
         self.leaf, self.leaf_id, self.last_time = index.leaf, index.leaf_id, index.last_time
-        self.head = len(index.kinds) - 1 + len(index.withheld)
+        self.head = len(index.kinds) - 1 + len(index.withheld)  # its `seen`, without a call for each append
         if index.withheld:
             self.last_time = max(self.last_time, *(each.timestamp for each in index.withheld))
         self.find: Callable[[object], int] = index.ids.find  # as long as nothing is drafted

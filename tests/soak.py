@@ -40,7 +40,7 @@ from msgspec import Struct
 
 PROJECT = Path(__file__).resolve().parents[1]
 STATE = PROJECT / ".soak" / "state.json"
-CODE = ("events", "projections", "actors", "src", "tests")
+CODE = ("events", "projections", "actors", "src/treering/formats", "src/treering/testing", "tests/proof")
 SLICE_SECONDS_MAX = 1800
 TMPFS = Path("/dev/shm")  # a kill does not care where files are, and a power cut is not simulated there
 LINE_EVERY_S = 10
@@ -408,11 +408,13 @@ def run(soak: Soak, jobs: int) -> int:
 
 
 def code_version() -> str:
-    """Identify the code, so that a run is not continued on other code."""
+    """Identify the code that the parts check, and their own, so that a run is not continued on other code."""
     digest = blake2b(digest_size=12)
+    files = [PROJECT.joinpath(*part.place[0].split(".")).with_suffix(".py") for part in PARTS]
     for folder in CODE:
-        for file in sorted((PROJECT / folder).rglob("*.py")):
-            digest.update(b"%s\0%s\0" % (str(file.relative_to(PROJECT)).encode(), file.read_bytes()))
+        files += (PROJECT / folder).rglob("*.py")
+    for file in sorted({*files}):
+        digest.update(b"%s\0%s\0" % (str(file.relative_to(PROJECT)).encode(), file.read_bytes()))
     return digest.hexdigest()
 
 
