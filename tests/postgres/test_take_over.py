@@ -96,7 +96,11 @@ async def test_a_host_that_was_stopped_past_its_lease_is_refused_by_name_and_wri
             assert stopped.ask("say mine late") in ("LeaseLost", "SessionLocked")
             assert stopped.ask("say mine later") in ("LeaseLost", "SessionLocked")
         assert await texts(url, "mine") == ["first", "taken"]
-        assert stopped.ask("say mine back") == ""
+        for _ in range(50):  # where the machine is busy, it may still be letting go of what it lost
+            if not (told := stopped.ask("say mine back")):
+                break
+            await anyio.sleep(0.1)
+        assert told == ""
     assert await texts(url, "mine") == ["first", "taken", "back"]
 
 
