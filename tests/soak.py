@@ -335,10 +335,14 @@ class Soak:
 
     def line(self) -> str:
         """Return what is done so far, in one line."""
-        share = sum(map(self.share, self.parts.values())) / len(self.parts)
         shown = " ".join(f"{part.name} {self.count(part):,}" for part in self.parts.values())
-        spent = self.state.seconds
-        left = f", about {spent * (1 - share) / share / 60:.0f} min left" if share else ""
+        begun = [
+            (self.state.parts[part.name].seconds, share) for part in self.parts.values() if (share := self.share(part))
+        ]
+        spent = sum(seconds for seconds, _ in begun)
+        share = spent / whole if (whole := sum(seconds / share for seconds, share in begun)) else 0
+        known = share and len(begun) == len(self.parts)
+        left = f", about {self.state.seconds * (1 - share) / share / 60:.0f} min left" if known else ""
         return f"{'#' * round(WIDTH * share):{WIDTH}} {share:4.0%} {shown}; {len(self.state.failures)} failed{left}"
 
     def figures(self) -> str:
