@@ -30,7 +30,7 @@ So a read takes no lock. It waits while the source is changing, is answered by t
 by a follower, which looks at the file first. A synchronous read is answered from memory, and from the file as it is now
 if there is nothing in memory. Read-only handles share the source, which stays followed as long as they are open.
 
-A read that finds its lines elsewhere is repeated: here if this host moved them (`moves`), from its beginning otherwise.
+A read that finds another log in the place of its own is repeated from its beginning.
 """
 
 from __future__ import annotations
