@@ -18,9 +18,9 @@ from treering.testing.simulation.checks import Ledger
 
 def prove_seed(seed: int, tally: Counter[str]) -> None:
     result = simulate(seed)
-    assert result.acknowledged
     assert result.checks
     tally["seeds run"] += 1
+    tally["entries acknowledged"] += result.acknowledged
     tally["crashes survived"] += result.crashes
 
 
@@ -29,6 +29,7 @@ def test_seeds_pass_all_checks(tally: Counter[str]) -> None:
     for seed in range(24):
         prove_seed(seed, tally)
     assert tally["crashes survived"] > 24
+    assert tally["entries acknowledged"] > 24  # in a few seeds, no host lives long enough for one
 
 
 @pytest.mark.feature("X-14")
