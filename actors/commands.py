@@ -22,7 +22,7 @@ from ..events.stores.base import Ref
 class AppendOptions(TypedDict, total=False):
     """Options that every append call takes.
 
-    Keys:
+    Attributes:
         below: The entry to append to; None starts a new root. The default is the leaf.
         aside: Do not make the new entry the leaf; needs `below`.
         expected_leaf: Raise `LeafMoved` unless this entry (None: no entry) is the leaf.

@@ -55,7 +55,7 @@ WHOLE_REPLY: Literal["treering.reply"] = "treering.reply"
 class WholeReply(TypedDict):
     """A whole reply in one message.
 
-    Keys:
+    Attributes:
         type: That it is one.
         status: The status.
         head: The lines of all headers, each with its line break, as `lines_of` returns them.

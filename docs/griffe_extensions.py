@@ -1,10 +1,24 @@
-"""An extension of griffe for the reference: the fields of a msgspec struct are the parameters that make one."""
+"""Extensions of griffe for the reference: structs have the parameters that make them, examples begin as in Markdown."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from griffe import Attribute, Class, Extension, Function, GriffeLoader, Module, Parameter, ParameterKind, Parameters
+from griffe import (
+    Attribute,
+    Class,
+    Docstring,
+    Extension,
+    Function,
+    GriffeLoader,
+    Module,
+    Parameter,
+    ParameterKind,
+    Parameters,
+)
+
+_BEFORE_BLOCK = re.compile(r"::$", re.MULTILINE)
 
 
 class StructFields(Extension):
@@ -19,6 +33,25 @@ class StructFields(Extension):
                 parameters = sorted(fields.values(), key=lambda one: one.kind is ParameterKind.keyword_only)
                 init = Function("__init__", parent=each, parameters=Parameters(this, *parameters))
                 each.set_member("__init__", init)
+
+
+class Examples(Extension):
+    """Write a colon where a docstring has the two that announce a literal block: Markdown knows it by its indent."""
+
+    def on_package(self, *, pkg: Module, loader: GriffeLoader, **_: object) -> None:
+        """Handle all docstrings of a package that was loaded."""
+        for each in list(_docstrings(pkg)):
+            each.value = _BEFORE_BLOCK.sub(":", each.value)
+
+
+def _docstrings(of: Module | Class) -> Iterator[Docstring]:
+    if of.docstring is not None:
+        yield of.docstring
+    for member in of.members.values():
+        if isinstance(member, (Class, Module)):
+            yield from _docstrings(member)
+        elif not member.is_alias and member.docstring is not None:
+            yield member.docstring
 
 
 def _classes(of: Module | Class, seen: set[str]) -> Iterator[Class]:
