@@ -22,6 +22,7 @@ from treering import Session, SessionHost, plain_text
 from treering.errors import InvalidInput, SessionLocked
 from treering.events.disk.disk import OsDisk
 from treering.remote import RemoteHost
+from treering.server import ServerLimits
 from treering.server.cluster import forwarding
 from treering.server.cluster.peers import HOP, Cluster
 from treering.server.principals import Principal
@@ -190,6 +191,31 @@ async def test_random_cuts_between_hosts_double_and_lose_nothing(url: str) -> No
         ids = [await sent.append_message("user", f"say {number}") for number in range(40)]
         assert proxy.fates["unanswered"] > 0 < proxy.fates["torn"]
         assert [each.id for each in await session.entries()][1:] == ids
+
+
+class Deaf(CuttingProxy):
+    """A host that answers nothing any more."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        super().__init__(address)
+        self.asked = anyio.Event()
+
+    def _fate(self, request: bytes) -> str:
+        self.asked.set()
+        return "unsent"
+
+
+async def test_a_server_that_has_stopped_asks_no_other_host(url: str) -> None:
+    async with owned_behind(url, Deaf) as (proxy, _, client), anyio.create_task_group() as tasks:
+        assert isinstance(proxy, Deaf)
+        client.application.service.limits = ServerLimits(drain_for_s=0)
+
+        async def stop() -> None:
+            await proxy.asked.wait()
+            await client.application.stop()
+
+        tasks.start_soon(stop)
+        assert (await say(client, "shared", "second", status=503))["error"] == "Unavailable"
 
 
 # -- who is believed, and followed

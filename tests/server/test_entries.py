@@ -140,10 +140,12 @@ async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(clien
     for tag in (f'"leaf:{one["leaf"]}"', f'"head:{one["cursor"]}"', '"head:1-elsewhere"', '"leaf:"'):
         for verb, path, body in (
             ("POST", url, HELLO),
+            ("POST", url, {"entries": [HELLO], "expected_leaf": two["leaf"], "expected_seq": 2}),
             ("PUT", f"/v1/sessions/a/labels/{one['leaf']}", {"label": "x"}),
             ("PUT", "/v1/sessions/a/leaf", {"entry_id": one["leaf"]}),
             ("POST", "/v1/sessions/a/branch", {"entry_id": one["leaf"], "summary": "s"}),
             ("PATCH", "/v1/sessions/a", {"title": "t"}),
+            ("PATCH", "/v1/sessions/a", {"project": "/work/other"}),
             ("POST", "/v1/sessions/a/archive", None),
             ("DELETE", "/v1/sessions/a", None),
         ):

@@ -73,7 +73,7 @@ async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path
             await session.append_message(
                 "assistant", "Hi", model=model, provider="x", usage=Usage(10, 1, total_tokens=11, cost=cost)
             )
-        clock.time += timedelta(hours=2)
+        clock.time += timedelta(hours=2, minutes=40)
         await session.append_message("assistant", "More", model="two", usage=Usage(5, 1, total_tokens=6, cost=2.0))
     async with SessionHost(tmp_path / "root", clock=clock) as host, served(host) as client:
 
@@ -87,7 +87,8 @@ async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path
         assert await sums("by=model") == {"x/one": 2.0, "x/two": 0.25, "two": 2.0}
         assert await sums("by=project") == {"/src/p0": 1.75, "/src/p1": 2.5}
         assert await sums("by=session") == {"s2": 2.5, "s0": 1.5, "s1": 0.25}
-        assert await sums("by=day&since=2026-03-10T02:00:00Z") == {"2026-03-10": 2.0}
+        for since in ("02:00:00Z", "03:35:00Z", "09:05:00%2B05:30"):  # the hour in which it begins counts in any zone
+            assert await sums(f"by=day&since=2026-03-10T{since}") == {"2026-03-10": 2.0}
         assert await sums("by=day&until=2026-03-10T02:00:00Z&project=/src/p1") == {"2026-03-10": 0.5}
         assert await sums("by=day&text=nothing") == await sums("by=day&groups=error") == {}
         assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3, "nobody was woken up"

@@ -4,6 +4,7 @@ import errno
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from treering import SessionHost
 from treering.cli import main
+from treering.errors import InvalidInput
 from treering.events.disk.disk import OsDisk
 from treering.server.openapi import document
+from treering.server.serving import listen
 from treering.sessions import AppendOptions
 from treering.testing.disks import FaultyDisk
 
@@ -172,6 +175,20 @@ def started(root: Path, *options: str) -> SimpleNamespace:
     )
     assert popen.stdout is not None
     return SimpleNamespace(popen=popen, address=popen.stdout.readline().strip())
+
+
+def test_a_unix_socket_takes_the_place_of_one_that_nobody_listens_at_alone(tmp_path: Path) -> None:
+    notes, place = tmp_path / "notes", tmp_path / "socket"
+    notes.write_text("mine")
+    with pytest.raises(InvalidInput, match="in use"):
+        listen("", 0, notes)
+    assert notes.read_text() == "mine"
+    with pytest.raises(InvalidInput, match="too long"):
+        listen("", 0, tmp_path / ("x" * 200))
+    with listen("", 0, place), pytest.raises(InvalidInput, match="in use"):
+        listen("", 0, place)
+    with listen("", 0, place), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(place))
 
 
 @pytest.mark.feature("S-28")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import SessionHost
+from treering import SessionHost, SessionSummary
 from treering.actors.catalog.listing import SessionListing
 from treering.events import errors
 from treering.events.errors import AppendFailed, LeafMoved, TreeringError, Where
@@ -148,7 +148,7 @@ async def test_other_hosts_and_writes_from_other_sites_are_refused(client: Clien
             reply = await client.reply(verb, path, headers={"host": named})
             assert reply.status_code == 421, (named, verb)
     assert (await raw(client, b"GET /healthz HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 400")
-    for origin in ("http://evil.example", f"http://{name}.evil.example", "null"):
+    for origin in ("http://evil.example", f"http://{name}.evil.example", "null", "http://["):
         reply = await client.reply("POST", "/v1/sessions", {}, headers={"origin": origin})
         assert reply.status_code == 403
         assert "access-control-allow-origin" not in reply.headers
@@ -190,6 +190,37 @@ async def test_a_principal_may_have_so_many_requests_waiting(tmp_path: Path, ser
                 await waiting.send(b"}")
                 assert b" 201 " in (await waiting.receive())[:20]
         assert (await client.reply("GET", "/v1/sessions")).status_code == 200
+
+
+async def test_streams_that_begin_at_once_are_no_more_than_a_principal_may_have(
+    tmp_path: Path, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SessionHost(tmp_path) as host, served(host, limits=ServerLimits(streams_max=1)) as client:
+        await (await host.create("a")).append_message("user", "Hello")
+        resolve, begun, statuses = host.resolve, 0, list[int]()
+        both, refused = anyio.Event(), anyio.Event()
+
+        async def resolved(session: str) -> SessionSummary:
+            nonlocal begun
+            begun += 1
+            if begun == 2:
+                both.set()
+            await both.wait()
+            return await resolve(session)
+
+        async def follow() -> None:
+            async with client.http.stream("GET", "/v1/sessions/a/events") as reply:
+                statuses.append(reply.status_code)
+                if reply.status_code == 429:
+                    refused.set()
+                await refused.wait()
+
+        monkeypatch.setattr(host, "resolve", resolved)
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(follow)
+                tasks.start_soon(follow)
+        assert sorted(statuses) == [200, 429]
 
 
 async def raw(client: Client, request: bytes) -> bytes:

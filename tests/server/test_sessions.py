@@ -76,7 +76,12 @@ async def test_sessions_over_http_are_those_of_the_library(client: Client, host:
         "PATCH", "/v1/sessions/a", {"title": "New", "status": "waiting", "metadata": {"n": 1}, "project": "/work/three"}
     )
     assert (changed["title"], changed["status"], changed["project"]) == ("New", "waiting", "/work/three")
-    assert (await host.load("a")).metadata.info.metadata == {"n": 1}
+    session = await host.load("a")
+    assert (session.cursor.seq, session.metadata.info.metadata) == (3, {"n": 1})
+    for _ in range(2):
+        await client.ask("PATCH", "/v1/sessions/a", {"project": "/work/one"}, headers={"Idempotency-Key": "back"})
+    assert (session.cursor.seq, session.metadata.project) == (4, "/work/one")
+    await session.rebind("/work/three")
 
     for query, filters in (
         ("", {}),

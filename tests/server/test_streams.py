@@ -11,7 +11,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from treering import Cursor, SessionHost
+from treering import Cursor, SessionHost, SessionSummary
 from treering.projections.context import Context
 from treering.projections.context_changes import ContextChange, apply_change
 from treering.projections.tree import Tree, TreeChange
@@ -504,3 +504,29 @@ async def test_a_busy_session_is_told_a_few_times_a_second_its_last_always(tmp_p
             while told[-1].data["row"]["state"]["line"] != "line 299":
                 told.append(await anext(events))
             assert len(told) <= 2 + (monotonic() - began) / every_s
+
+
+async def test_a_set_is_not_changed_of_a_stream_that_has_ended_meanwhile(
+    client: Client, host: SessionHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await host.create("a")).append_message("user", "Hello")
+    resolve, asked, ended, statuses = host.resolve, anyio.Event(), anyio.Event(), list[int]()
+
+    async def resolved(session: str) -> SessionSummary:
+        asked.set()
+        await ended.wait()
+        return await resolve(session)
+
+    async with client.follow("/v1/events", body={"sessions": {}}) as events, anyio.create_task_group() as tasks:
+        address = f"/v1/events/{(await anext(events)).data['stream']}"
+        monkeypatch.setattr(host, "resolve", resolved)
+
+        async def change() -> None:
+            statuses.append((await client.reply("PATCH", address, {"revision": 0, "add": {"a": {}}})).status_code)
+
+        tasks.start_soon(change)
+        await asked.wait()
+        client.application.service.stopping.set()
+        assert [event.event async for event in events] == ["bye"]
+        ended.set()
+    assert statuses == [404]

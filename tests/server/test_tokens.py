@@ -162,6 +162,23 @@ async def test_a_link_gives_a_cookie_once(guarded: Client, tokens: Tokens, clock
     assert (await guarded.reply("GET", "/v1", headers={"cookie": cookie})).status_code == 401
 
 
+async def test_a_server_stays_closed_when_its_only_token_expires(
+    tmp_path: Path, served: Serve, tokens: Tokens, clock: Clock
+) -> None:
+    async with SessionHost(tmp_path / "root") as host, served(host, tokens=tokens) as client:
+        tokens.create("admin", expires=NOW + timedelta(hours=1))
+        last, link = tokens.create("read", expires=NOW + timedelta(hours=2)), tokens.create("read", once=True)
+        cookie = (await client.reply("POST", "/login", {"token": link})).headers["set-cookie"].split(";")[0]
+        client.http.cookies.clear()
+        clock.now += timedelta(hours=3)
+        signed_in = {"cookie": cookie, "origin": "http://{}:{}".format(*client.address)}
+        assert (await client.reply("POST", "/logout", headers=signed_in)).status_code == 204
+        assert [each.id for each in tokens.all()] == [last.split("_")[1]], "of those that have expired, one is kept"
+        assert (await client.reply("GET", "/v1")).status_code == 401
+        assert tokens.revoke(last.split("_")[1])
+        assert (await client.reply("GET", "/v1")).status_code == 200
+
+
 @pytest.mark.feature("S-29")
 async def test_a_role_covers_what_it_says(guarded: Client, host: SessionHost, tokens: Tokens) -> None:
     reads, writes, admin = (bearer(tokens.create(role)) for role in ("read", "write", "admin"))

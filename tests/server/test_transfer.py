@@ -37,6 +37,7 @@ async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: Sessi
         assert (reply.status_code, reply.headers["content-type"]) == (200, media_type)
         assert reply.content == whole
     await client.ask("GET", "/v1/sessions/a/export?format=word", status=400)
+    await client.ask("GET", "/v1/sessions/a/export?format=nanocoder", status=422)  # a folder
     await client.ask("GET", "/v1/sessions/a/export?redact=true", status=422)  # lines with gaps cannot be continued
     secret = "ghp_" + "b7" * 18
     await (await host.create("b")).append_message("user", f"my token is {secret}")
@@ -67,6 +68,19 @@ async def test_a_session_that_cannot_be_put_is_refused_at_once_though_it_was_rea
             problem = await client.ask("PUT", "/v1/sessions/a?replace=true&leaf=", body, status=409)
         assert problem["error"] == ("LogReplaced" if body else "NotASession")
         monkeypatch.setattr(host, "write_copy", replaced)
+
+
+async def test_a_key_is_for_one_file(client: Client, host: SessionHost) -> None:
+    session = await host.create("a")
+    await session.append_message("user", "one")
+    one, key = await session.export("native"), {"Idempotency-Key": "k"}
+    await session.append_message("user", "two")
+    both = await session.export("native")
+    await host.delete("a")
+    for status, query, file in ((201, "", one), (200, "", one), (409, "?replace=true", one), (409, "", both)):
+        reply = await client.reply("PUT", f"/v1/sessions/a{query}", file, headers=key)
+        assert reply.status_code == status
+    assert (await host.load("a")).message_count == 1
 
 
 async def test_an_export_is_packed_as_the_client_accepts_it(client: Client, host: SessionHost) -> None:

@@ -63,10 +63,7 @@ def document() -> bytes:
             "description": "Sessions of LLM agents: append-only, branching, followed as they grow.",
         },
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{"token": []}],
         "x-events": _EVENTS,
     }

@@ -102,12 +102,7 @@ def views_of(projections: Sequence[Projection[Any, Any]]) -> dict[str, Followed]
     Raises:
         InvalidInput: Two have the same name.
     """
-    views: dict[str, Followed] = {
-        "context": "context",
-        "tree": "tree",
-        "labels": "labels",
-        "usage": UsageProjection(),
-    }
+    views: dict[str, Followed] = {"context": "context", "tree": "tree", "labels": "labels", "usage": UsageProjection()}
     for each in projections:
         if each.name in views:
             raise InvalidInput(f"there is a view {each.name!r} already: give the projection another name")
@@ -371,7 +366,8 @@ class Service:
         _count_down(self._running, principal.name)
 
     def hold_stream(self, principal: Principal) -> None:
-        """Count a stream until it is released."""
+        """Count a stream until it is released; see `check_room_for_stream`, since others may have begun meanwhile."""
+        self.check_room_for_stream(principal)
         self._streaming[principal.name] = self._streaming.get(principal.name, 0) + 1
         self._total += 1
 

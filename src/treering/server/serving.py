@@ -30,6 +30,9 @@ _BACKLOG = 2048
 _ACCEPTED_AT_ONCE = 4
 """Connections that are accepted before anything else gets its turn."""
 
+_REFUSES_WITHIN_S = 1.0
+"""Seconds within which a Unix socket that nobody listens at refuses: one of a server that is busy does not."""
+
 _VANISHED_AFTER_MS = 60_000
 """Milliseconds without an acknowledgement after which a client counts as gone."""
 
@@ -40,24 +43,35 @@ def listen(host: str, port: int, uds: Path | None) -> socket.socket:
     Raises:
         InvalidInput: The address cannot be used.
     """
+    family = socket.AF_UNIX if uds is not None else socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
     try:
         if uds is not None:
-            uds.unlink(missing_ok=True)
-            listening = socket.socket(socket.AF_UNIX)
+            _remove_left(uds)
             listening.bind(str(uds))
             os.chmod(uds, 0o600)
         else:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listening = socket.socket(family)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((host, port))
     except OSError as error:
-        raise InvalidInput(f"cannot listen at {uds or f'{host}:{port}'}: {error.strerror}") from error
+        listening.close()
+        raise InvalidInput(f"cannot listen at {uds or f'{host}:{port}'}: {error.strerror or error}") from error
     if hasattr(socket, "TCP_USER_TIMEOUT") and uds is None:  # of clients that vanish without a word
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _VANISHED_AFTER_MS)
     listening.listen(_BACKLOG)
     listening.setblocking(False)
     return listening
+
+
+def _remove_left(uds: Path) -> None:
+    """Remove the socket of a server that has ended: binding refuses whatever else is at its path."""
+    if uds.is_socket():
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(_REFUSES_WITHIN_S)
+            try:
+                asking.connect(str(uds))
+            except ConnectionRefusedError:
+                uds.unlink()
 
 
 def _open_files_max(wanted: int) -> int:

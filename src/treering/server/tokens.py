@@ -60,6 +60,11 @@ class StoredToken(Struct, frozen=True, omit_defaults=True):
     once: bool = False
     signed_in: bool = False
 
+    @property
+    def closes(self) -> bool:
+        """Whether requests need a token because of this one."""
+        return not (self.once or self.signed_in)
+
     def principal(self) -> Principal:
         """Return whoever has this token."""
         return Principal(name=self.id, role=self.role, prefix=self.prefix, expires=self.expires, token=self.id)
@@ -138,7 +143,7 @@ class Tokens:
     def any(self) -> bool:
         """Return whether there are tokens, beside those of links and browsers, so that requests need one."""
         self._refresh()
-        return bool(self._given) or any(not (each.once or each.signed_in) for each in self._by_id.values())
+        return bool(self._given) or any(each.closes for each in self._by_id.values())
 
     def present(self) -> datetime:
         """Return the time by which tokens expire."""
@@ -213,7 +218,10 @@ class Tokens:
             os.close(fd)
 
     def _save(self, tokens: list[StoredToken]) -> None:
+        """Keep those that have not expired, and one that has rather than open a closed server to everybody."""
         live = [each for each in tokens if each.expires is None or each.expires > self._clock()]
+        if not any(each.closes for each in live):
+            live += [each for each in tokens if each.closes][-1:]
         write_atomically(self._disk, str(self._path), [msgspec.json.format(msgspec.json.encode(live))], sync=True)
 
 

@@ -107,6 +107,7 @@ class Forwarding:
         self._cluster = cluster
         self._wait_s = BEYOND_S + (0 if leases is None else max(leases.lease_s, leases.wait_s))
         self._clients: dict[str, httpx2.AsyncClient] = {}
+        self._is_closed = False
         self._client_for(cluster.address)  # most clusters speak alike, and no request waits for certificates then
 
     async def carried(self, locked: SessionLocked, request: Forwarded, here: Callable[[], Awaitable[object]]) -> object:
@@ -180,7 +181,13 @@ class Forwarding:
         return Passed(response.status_code, headers, body)
 
     def _client_for(self, url: str) -> httpx2.AsyncClient:
-        """Return the client for all hosts with the scheme of an address: hosts with TLS and without may be mixed."""
+        """Return the client for all hosts with the scheme of an address: hosts with TLS and without may be mixed.
+
+        Raises:
+            Unavailable: The server has stopped, and nobody would close another client.
+        """
+        if self._is_closed:
+            raise Unavailable("the server stops: repeat the request when it is back")
         scheme = urlsplit(url).scheme
         if scheme not in self._clients:
             self._clients[scheme] = httpx2.AsyncClient(
@@ -192,7 +199,8 @@ class Forwarding:
         return self._clients[scheme]
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections, for good."""
+        self._is_closed = True
         for client in [*self._clients.values()]:
             await client.aclose()
 

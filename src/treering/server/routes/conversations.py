@@ -317,11 +317,7 @@ async def _items(session: Session, places: Sequence[ItemPlace]) -> list[Item]:
 
 
 async def _page(
-    call: Call[Any, Any],
-    session: Session,
-    wanted: Sequence[ItemPlace],
-    include: tuple[Include, ...],
-    left: int,
+    call: Call[Any, Any], session: Session, wanted: Sequence[ItemPlace], include: tuple[Include, ...], left: int
 ) -> ItemList:
     """Return a page of items, up to the bound of its bytes."""
     data: list[Raw] = []

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ...actors.commands import AppendOptions
 from ...actors.session.reading import append_placed
 from ...actors.session.session import Session
-from ...events.errors import EntryNotFound, LogReplaced, NotAuthorized, NotFound
+from ...events.errors import EntryNotFound, LeafMoved, LogReplaced, NotAuthorized, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
 from ...wire import Appended, EntryPage
@@ -206,7 +206,10 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     session = await call.service.writing(call.principal, call.session_id)
     options = append_options(call, session)
     if new is not None:
-        _add_expectations(options, new)
+        expected, by_headers = _expected(new), dict(options)
+        if any(by_headers.get(name, value) != value for name, value in expected.items() if name != "command_id"):
+            raise LeafMoved("If-Match names another state than the body expects: one at most can hold")
+        options |= expected
     before = session.cursor.seq if "command_id" in options else 0  # without an id, nothing can be a repetition
     placed = await append_placed(session, tuple(payloads), options)
     ids, seqs = [each.id or "" for each in placed.entries], [each.seq for each in placed.entries]
@@ -219,8 +222,9 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     return Reply(appended, headers=headers)
 
 
-def _add_expectations(options: AppendOptions, new: NewEntries) -> None:
-    """Add what the body of an append relies on to what its headers say."""
+def _expected(new: NewEntries) -> AppendOptions:
+    """Return what the body of an append relies on."""
+    options: AppendOptions = {}
     if new.below is not UNSET:
         options["below"] = new.below
     if new.aside:
@@ -231,6 +235,7 @@ def _add_expectations(options: AppendOptions, new: NewEntries) -> None:
         options["expected_seq"] = new.expected_seq
     if new.command_id is not None:
         options["command_id"] = new.command_id
+    return options
 
 
 @routes.add(

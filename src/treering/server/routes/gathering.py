@@ -139,13 +139,17 @@ class Gathering:
         self._is_open = True
         result = GatheringSet(self.name, self._revision, list(added), removed, refused)
         async with self._sending:  # what is removed sends nothing after this
+            self._check_open()  # its reply may have ended while sessions were opened, and takes nothing more
             await self._push(block("set", encode(result)))
-        if self.name not in _open.get(self._service, {}):
-            raise gone()
+        self._check_open()
         for session_id, (session, following) in added.items():
             scope = self._scopes[session_id] = anyio.CancelScope()
             self._tasks.start_soon(self._follow, session_id, session, following, scope)
         return result
+
+    def _check_open(self) -> None:
+        if self.name not in _open.get(self._service, {}):
+            raise gone()
 
     def _check_room(self, adding: int) -> None:
         if len(self._scopes) + adding >= _SESSIONS_MAX:
@@ -178,13 +182,7 @@ _open: WeakKeyDictionary[Service, dict[str, Gathering]] = WeakKeyDictionary()
 
 
 @routes.add(
-    "POST",
-    "/v1/events",
-    right="read",
-    body=NewGathering,
-    reply=bytes,
-    media_types=("text/event-stream",),
-    streams=True,
+    "POST", "/v1/events", right="read", body=NewGathering, reply=bytes, media_types=("text/event-stream",), streams=True
 )
 async def follow_many(call: Call[Nothing, NewGathering]) -> EventStream:
     """Follow many sessions over one connection."""

@@ -138,13 +138,7 @@ async def get_outline(call: Call[OutlineQuery, None]) -> OutlinePage:
         part = await places_of(log, leaf, query.limit, before=query.before)
     else:
         part = part_of(
-            log.index,
-            leaf,
-            query.limit,
-            before=query.before,
-            after=query.after,
-            around=query.around,
-            types=query.types,
+            log.index, leaf, query.limit, before=query.before, after=query.after, around=query.around, types=query.types
         )
     items = await items_of(log, leaf, part)
     cursor, end = str(log.cursor), log.index.ids[leaf] if leaf else None

@@ -9,11 +9,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from ...actors.host.names import checked_path
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session
 from ...events.entries import SessionInfo
 from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
 from ...events.json_values import raw_object
+from ...events.projects import real_path
 from ...events.stores.finding import RowQuery
 from ...projections.summary import SessionSummary
 from ...wire import SessionDetail, SessionPage, SessionRow
@@ -284,13 +286,15 @@ async def get_session(call: Call[SessionQuery, None]) -> SessionDetail:
 async def change_session(call: Call[Nothing, Change]) -> SessionRow:
     """Change a session's title, description, summary, status, project or metadata."""
     session, body = await call.writing(), call.body
-    if isinstance(body.project, str):
-        await session.rebind(body.project)
+    project = body.project
+    if isinstance(project, str):  # beside the rest, in the one entry that If-Match and the key are for
+        project = await call.service.host.core.runtime.offload(real_path, checked_path(project))
     info = SessionInfo(
         name=_given(body.title),
         description=_given(body.description),
         summary=_given(body.summary),
         status=_given(body.status, cleared="active"),
+        project=_given(project),
         raw_metadata=None if isinstance(body.metadata, UnsetType) else raw_object(body.metadata or {}, "metadata"),
     )
     if info != SessionInfo():

@@ -93,33 +93,22 @@ async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     """Follow a session: its entries, those to come included, or one of its views."""
     session, query, service = await call.reading(), call.query, call.service
     if query.view is not None:
-        view = service.view(query.view)
-        return EventStream(
-            service,
-            call.principal,
-            lambda push: _to_the_end(
-                service, push, lambda: _view(session, view, push, live=query.live), live=query.live
-            ),
-        )
-    after = place(session, call.header(b"last-event-id") or query.since)
+        run: Callable[[Push], Awaitable[None]] = partial(_view, session, service.view(query.view), live=query.live)
+    else:
+        after = place(session, call.header(b"last-event-id") or query.since)
 
-    def follow(push: Push) -> Awaitable[None]:
-        offer = stream.offer if stream.offers else None
-        return SessionStream(service, session, after, query.kinds, push, offer=offer).run(live=query.live)
+        def follow(push: Push) -> Awaitable[None]:
+            offer = stream.offer if stream.offers else None
+            return SessionStream(service, session, after, query.kinds, push, offer=offer).run(live=query.live)
 
-    stream = EventStream(
-        service, call.principal, lambda push: _to_the_end(service, push, partial(follow, push), live=query.live)
-    )
+        run = follow
+
+    stream = EventStream(service, call.principal, lambda push: _to_the_end(service, push, run, live=query.live))
     return stream
 
 
 @routes.add(
-    "POST",
-    "/v1/sessions/{session_id}/transients",
-    right="write",
-    body=NewTransients,
-    status=202,
-    errors=(404,),
+    "POST", "/v1/sessions/{session_id}/transients", right="write", body=NewTransients, status=202, errors=(404,)
 )
 async def send_transients(call: Call[Nothing, NewTransients]) -> Reply:
     """Send events to those who follow a session now; nothing keeps them, and they may be lost."""
@@ -133,11 +122,11 @@ async def send_transients(call: Call[Nothing, NewTransients]) -> Reply:
 
 
 async def _to_the_end(
-    service: Service, push: Push, run: Callable[[], Awaitable[None]], *, live: bool = True
+    service: Service, push: Push, run: Callable[[Push], Awaitable[None]], *, live: bool
 ) -> Bye | None:
     """Run a stream; say what cannot be read, and that nothing more follows."""
     try:
-        await run()
+        await run(push)
     except SessionNotFound:
         return None if service.stopping.is_set() else GONE
     except TreeringError as error:
@@ -148,9 +137,8 @@ async def _to_the_end(
 
 async def _view(session: Session, view: Followed, push: Push, *, live: bool) -> None:
     """Send the value of a view, and its changes."""
-    subscription = session.subscribe(view)
     base = ""
-    async with subscription as items:
+    async with session.subscribe(view) as items:
         async for item in items:
             cursor = str(item.cursor)
             if isinstance(item, Snapshot):

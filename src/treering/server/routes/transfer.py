@@ -14,10 +14,12 @@ from msgspec import Meta, Struct
 
 from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of
+from ...actors.transfer.exporting import foreign_format
 from ...actors.transfer.reports import ImportReport
 from ...events.errors import InvalidInput, NotASession, NotAuthorized
 from ...events.findings import Finding, LeftOut
 from ...events.redaction import Redaction
+from ...formats.base import WritesFolder
 from ...wire import (
     FindingReply,
     Imported,
@@ -98,6 +100,8 @@ class FileReply:
 async def export_session(call: Call[ExportQuery, None]) -> FileReply:
     """Export a session as a file."""
     session, query = await call.reading(), call.query
+    if isinstance(await call.service.host.core.runtime.offload(foreign_format, query.format), WritesFolder):
+        raise Malformed(f"{query.format!r} is a folder, a reply one file: `treering export` makes it", status=422)
     if query.redact and query.format not in _TYPES:
         raise Malformed(f"lines of {query.format!r} with gaps cannot be continued: redact a document", status=422)
     folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
@@ -171,9 +175,9 @@ async def put_session(call: Call[PutQuery, None]) -> Reply:
     """
     service, query, session_id = call.service, call.query, call.session_id
     _check_brings(call)
+    upload = await call.incoming.upload()
 
     async def write() -> None:
-        upload = await call.incoming.upload()
         if not upload.size:  # no file at all, which would be a session that does not exist
             raise NotASession("the request has no body: send the file of the session")
         async with SessionHost(upload.path.parent) as reader:
@@ -186,7 +190,8 @@ async def put_session(call: Call[PutQuery, None]) -> Reply:
                 copy = msgspec.structs.replace(copy, leaf=query.leaf or None)
             await service.host.write_copy(copy, replace=query.replace)
 
-    is_new = await service.repeats.once(call.principal, call.key, session_id, "put", write)
+    what = f"put {upload.digest} {query}"
+    is_new = await service.repeats.once(call.principal, call.key, session_id, what, write)
     service.forget(session_id)
     row = row_of(service, await service.row(call.principal, session_id))
     place = {"Location": place_of(call, session_id)}

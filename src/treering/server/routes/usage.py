@@ -21,7 +21,7 @@ routes = Routes()
 READ_MAX = 1000
 """How many sessions one reply adds up: those with the latest entries."""
 
-
+_HOUR = timedelta(hours=1)
 _EVER = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 
@@ -98,8 +98,7 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
     many = len(rows) if len(rows) < READ_MAX else await found.count(readable)
     sums: dict[str | None, _Sum] = {}
     name_of = _namer(query)
-    begins = (query.since or _EVER[0]).replace(minute=0, second=0, microsecond=0)
-    ends = query.until or _EVER[1]
+    begins, ends = query.since or _EVER[0], query.until or _EVER[1]
     partial = 0
     for row in rows:
         usage = await _usage_of(service, row)
@@ -107,7 +106,7 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
             partial += 1
             continue
         for hour in usage.hours:
-            if not begins <= hour.hour < ends:
+            if begins - hour.hour >= _HOUR or hour.hour >= ends:
                 continue
             sums.setdefault(name_of(row, hour), _Sum()).add(row.id, hour.usage)
     titles = {row.id: row.title for row in rows} if query.by == "session" else {}
