@@ -14,11 +14,13 @@ import msgspec
 import pytest
 from anyio.lowlevel import checkpoint
 from tests.remote.over_server import ServedHost
-from tests.server.conftest import Client
+from tests.server.conftest import Client, served
 
 from treering import Limits, Message, Session, SessionHost, SyncHost, Usage, text
-from treering.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound
+from treering.errors import HostClosed, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
+from treering.events.disk.disk import OsDisk
 from treering.remote import RemoteHost
+from treering.server import ServerLimits, Tokens
 from treering.sessions import SessionSummary
 from treering.subscriptions import TextPiece
 
@@ -277,3 +279,17 @@ def _message(number: int) -> Message:
 def test_the_library_does_not_load_it(anyio_backend: str) -> None:
     code = "import sys, treering, treering.cli; print([m for m in ('httpx2', 'treering.remote') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+async def test_a_listing_whose_token_is_revoked_ends_with_the_reason(local: SessionHost, tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens.json", OsDisk())
+    token = tokens.create("read")
+    async with (
+        served(local, tokens=tokens, open_without_tokens=False, limits=ServerLimits(known_every_s=0.01)) as client,
+        RemoteHost("http://{}:{}".format(*client.address), token=token) as remote,
+        remote.subscribe_sessions() as changes,
+    ):
+        assert await anext(changes) == []
+        tokens.revoke(token.split("_")[1])
+        with pytest.raises(NotAuthorized, match="revoked"):
+            await anext(changes)

@@ -177,3 +177,28 @@ async def test_a_kept_connection_that_the_server_closed_leaves_no_doubt(local: S
             await session.append_message("user", "lost")
         assert proxy.closed == 2  # the kept one and a new one
         assert own.path()[1:] == ids
+
+
+class DeafProxy(CuttingProxy):
+    """Passes all on but events that no log keeps, which it never answers."""
+
+    def _fate(self, request: bytes) -> str:
+        return "answered"
+
+    async def _pass_on(self, client: SocketStream, request: bytes, fate: str) -> None:
+        if b"/transients" in request.split(b"\r\n", 1)[0]:
+            await anyio.sleep_forever()
+        await super()._pass_on(client, request, fate)
+
+
+async def test_an_append_waits_for_what_was_emitted_no_longer_than_a_request_is_repeated(
+    local: SessionHost, server: Client
+) -> None:
+    proxy = DeafProxy(server.address)
+    await (await local.create("main")).append_message("user", "begin")
+    async with proxy.running(), RemoteHost(proxy.url, retry_for_s=0.1) as remote:
+        session = await remote.load("main")
+        for number in range(1000):
+            session.emit("typing", number)
+        with anyio.fail_after(20):  # a thousand times as long would be more
+            await session.append_message("user", "go on")

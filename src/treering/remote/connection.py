@@ -67,6 +67,7 @@ _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _KEPT_MAX = 64
 _CUT = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 _BODY_SHOWN = 200
+_UNKNOWN = ("expired", "revoked")
 
 
 class _Way:
@@ -102,7 +103,7 @@ class Connection:
     def __init__(self, url: str, token: str | None, *, retry_for_s: float = RETRY_FOR_S) -> None:
         self.url = _checked(url)
         self._token = token
-        self._retry_for_s = retry_for_s
+        self.retry_for_s = retry_for_s
         self._client: httpx2.AsyncClient | None = None
         self._is_closed = False
         self._silent = 0  # how many streams in a row brought nothing, not even a refusal
@@ -201,7 +202,7 @@ class Connection:
             once: Sends it.
             in_doubt: Whether it matters that it may have been carried out although no answer came.
         """
-        until = anyio.current_time() + self._retry_for_s
+        until = anyio.current_time() + self.retry_for_s
         may_be_done = False
         attempt = closed = 0
         while True:
@@ -235,11 +236,12 @@ class Connection:
         error.__cause__ = failure
         return error
 
-    async def tell(self, path: str, body: bytes) -> None:
-        """Send something that may be lost; a failure is logged."""
+    async def tell(self, path: str, body: bytes, until: float) -> None:
+        """Send something that may be lost, and is after a time of the event loop's clock; a failure is logged."""
         try:
-            await self.answer("POST", path, body=body)
-        except TreeringError as error:
+            with anyio.fail_after(until - anyio.current_time()):
+                await self.answer("POST", path, body=body)
+        except (TreeringError, TimeoutError) as error:
             logger().warning("not_sent", path=path, **failure_of(error))
 
     # -- streams
@@ -269,6 +271,8 @@ class Connection:
                         failures = 0
                         if event.event == "bye":
                             bye = msgspec.json.decode(event.data, type=_Bye)
+                            if bye.reason in _UNKNOWN:
+                                raise NotAuthorized(f"the stream ended: its token is {bye.reason}, give another one")
                             if not bye.reconnect:
                                 raise NotFound(f"the stream ended for good ({bye.reason}): what it follows is gone")
                             pause_s = bye.retry_ms / 1000 * random.uniform(0.5, 1.5)

@@ -61,12 +61,7 @@ class RemoteHost(SessionHost):
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        token: str | None = None,
-        retry_for_s: float = RETRY_FOR_S,
-        limits: Limits | None = None,
+        self, url: str, *, token: str | None = None, retry_for_s: float = RETRY_FOR_S, limits: Limits | None = None
     ) -> None:
         self._connection = Connection(url, token, retry_for_s=retry_for_s)
         store = RemoteStore(self._connection, lambda ref: self.core.registry.source(ref))

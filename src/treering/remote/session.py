@@ -27,16 +27,7 @@ from ..actors.transfer.target import in_file, in_memory
 from ..events.arguments import check_count, check_text, check_texts, is_text
 from ..events.dialects.base import as_object
 from ..events.dialects.native import NativeDialect
-from ..events.entries import (
-    EPOCH,
-    Compaction,
-    ContextEdit,
-    Entry,
-    Label,
-    Payload,
-    ToolExecution,
-    entry_of,
-)
+from ..events.entries import EPOCH, Compaction, ContextEdit, Entry, Label, Payload, ToolExecution, entry_of
 from ..events.errors import AppendInDoubt, EntryNotFound, InvalidEntry, NotLive, ReadOnly, SessionNotFound
 from ..events.index import LogIndex
 from ..events.redaction import Redaction
@@ -213,12 +204,13 @@ class RemoteSession(Session):
         before, told = self._told, anyio.Event()
         body = msgspec.json.encode({"events": [event]})
         self._told = told
+        until = anyio.current_time() + self._connection.retry_for_s  # however long those before it take
 
         async def tell() -> None:
             try:
                 if before is not None:
                     await before.wait()
-                await self._connection.tell(f"{self._path}/transients", body)
+                await self._connection.tell(f"{self._path}/transients", body, until)
             finally:
                 told.set()
 

@@ -21,18 +21,7 @@ from ..events.dialects.detect import dialect_named
 from ..events.dialects.native import NativeDialect
 from ..events.errors import LogReplaced, ReadOnly, SessionLocked, SessionNotFound
 from ..events.http_clients import Event
-from ..events.stores.base import (
-    Append,
-    Blob,
-    BlobKind,
-    Cursor,
-    Lease,
-    LogInfo,
-    Opening,
-    Outcome,
-    Page,
-    Ref,
-)
+from ..events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..events.stores.capabilities import Watches, offered
 from ..projections.feed_events import TextPiece, Transient
 from ..wire import EntryPage, LeafReply, SessionDetail
