@@ -3,11 +3,14 @@
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
-from treering import SessionHost
+from treering import Session, SessionHost
 from treering.events.disk.disk import OsDisk
+from treering.mcp.reach import HostReach
+from treering.mcp.resources import Following
 from treering.server import ServerLimits, Tokens
 
 from .conftest import Client, Json, Serve, events_of
@@ -155,3 +158,43 @@ async def test_a_client_that_names_the_version_needs_no_hello(agents: dict[str, 
         red.client.application.service.stopping.set()
         last = (await anext(events)).data
         assert (last["id"], last["result"]["resultType"]) == ("l", "complete")
+
+
+class Leaving(HostReach):
+    """A client that leaves the session "a" while that is opened to be followed."""
+
+    def __init__(self, host: SessionHost, following: Following) -> None:
+        super().__init__(host)
+        self._following = following
+
+    async def reading(self, session_id: str) -> Session:
+        session = await super().reading(session_id)
+        if session_id == "a" and self._following.is_run:
+            self._following.remove(f"{URI}a")
+        return session
+
+
+@pytest.mark.parametrize("is_opened", [True, False])
+async def test_nothing_is_told_of_a_session_that_a_client_has_just_left(host: SessionHost, *, is_opened: bool) -> None:
+    left, other = await host.create("a"), await host.create("b")
+    for session in (left, other):
+        await session.append_message("user", "one")
+    following, told, heard = Following(), list[str](), anyio.Event()
+    reach = HostReach(host) if is_opened else Leaving(host, following)
+
+    async def tell(uri: str) -> None:
+        told.append(uri)
+        heard.set()
+
+    for session in (left, other):
+        await following.add(reach, URI + session.id)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(following.run, reach, tell)
+        await anyio.wait_all_tasks_blocked()
+        await left.append_message("user", "two")
+        following.remove(f"{URI}a")  # before the task that follows it gets its turn
+        await other.append_message("user", "two")
+        await heard.wait()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert told == [f"{URI}b"]

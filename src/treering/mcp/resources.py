@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote, unquote
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
 from ..events.errors import SessionNotFound, TreeringError
@@ -135,10 +136,12 @@ class Following:
         with scope:
             try:
                 session = await reach.reading(session_id)
+                await checkpoint_if_cancelled()  # the client may have left the session meanwhile
                 async with session.subscribe(after=self._told[session_id], leaf=True) as items:
                     is_new = True  # the first move says where the leaf is
                     while True:
                         batch = await items.receive_many()
+                        await checkpoint_if_cancelled()
                         moves = sum(isinstance(item, LeafMove) for item in batch)
                         if len(batch) > (1 if is_new and moves else 0):
                             self._told[session_id] = items.cursor
