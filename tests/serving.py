@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,8 @@ async def running(
     """Serve an open host as long as the block runs, at any free port if it is 0; yield what answers, and its port."""
     listening = listen("127.0.0.1", port, None)
     application = app(host, **options)
-    started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()
-
-    async def run() -> None:
-        await serve(application, listening, until=stopping.wait, started=started.set, **(serving or {}))
-        stopped.set()
-
+    started, stopping = anyio.Event(), anyio.Event()
+    run = partial(serve, application, listening, until=stopping.wait, started=started.set, **(serving or {}))
     # The socket is closed here as well, so that a test that fails leaves none for another one to be warned of.
     with listening:
         async with anyio.create_task_group() as tasks:
@@ -50,4 +47,3 @@ async def running(
             await started.wait()
             yield application, listening.getsockname()[1]
             stopping.set()
-            await stopped.wait()
