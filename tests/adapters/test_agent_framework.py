@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 pytest.importorskip("agent_framework", reason="Microsoft's Agent Framework is not installed: `make interop` does it")
@@ -31,11 +33,12 @@ from agent_framework import (
     tool,
 )
 
+from treering import Limits, MemoryStore, Session, SessionHost, plain_text, text, tool_use
 from treering import Message as OwnMessage
-from treering import Session, SessionHost, plain_text, text, tool_use
 from treering.adapters.agent_framework import TreeringCheckpointStorage, TreeringHistoryProvider
 from treering.entries import Entry, ToolResultPart, ToolUsePart, message, tool_result
 from treering.errors import InvalidEntry
+from treering.stores import Ref
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is experimental")  # the framework's, of its own classes
 
@@ -356,3 +359,18 @@ async def test_what_could_not_be_read_back_is_not_stored(root: str, value: Calla
         with pytest.raises(WorkflowCheckpointException):
             await storage.save(WorkflowCheckpoint(workflow_name="w", graph_signature_hash="g", state={"value": value}))
         assert await host.list_sessions() == []
+
+
+async def test_checkpoints_that_are_deleted_while_they_are_listed_are_in_the_list_as_they_were() -> None:
+    class Elsewhere(MemoryStore):
+        async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+            await anyio.lowlevel.checkpoint()  # as if the log were on another machine
+            return await super().bodies(ref, generation, seqs)
+
+    async with SessionHost(store=Elsewhere(), limits=Limits(cache_bytes_max=0)) as host:
+        storage = TreeringCheckpointStorage(host)
+        made = [WorkflowCheckpoint(workflow_name="w", graph_signature_hash="g") for _ in range(3)]
+        ids = [await storage.save(each) for each in made]
+        listed, *_ = await asyncio.gather(storage.list_checkpoints(workflow_name="w"), *map(storage.delete, ids))
+        assert listed == made
+        assert await storage.list_checkpoints(workflow_name="w") == []

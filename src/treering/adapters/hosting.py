@@ -14,7 +14,9 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import anyio
 import anyio.to_thread
 
 from ..actors.host.host import SessionHost
@@ -36,6 +38,7 @@ OF_ROOTS = Limits(idle_after_s=5.0, locked_wait_s=15.0)
 
 _shared: dict[str, SyncHost] = {}
 _opening = threading.Lock()
+_locks: WeakKeyDictionary[SessionHost, WeakValueDictionary[str, anyio.Lock]] = WeakKeyDictionary()
 
 
 class Hosting:
@@ -125,6 +128,11 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
         task.exception()  # the caller has left, and hears of its cancellation alone
         raise cancelled
     return task.result()
+
+
+def lock_of(host: SessionHost, key: str) -> anyio.Lock:
+    """Return the lock of a key, for changes that depend on what was read before; all objects of a host share it."""
+    return _locks.setdefault(host, WeakValueDictionary()).setdefault(key, anyio.Lock(fast_acquire=True))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -9,9 +9,7 @@ from copy import deepcopy
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
-from weakref import WeakValueDictionary
 
-import anyio
 import msgspec
 
 from ...actors.commands import AppendOptions
@@ -23,7 +21,7 @@ from ...events.json_values import raw_object
 from ...formats.adk.events import Event as EventData
 from ...formats.adk.events import payload_of
 from ...formats.adk.names import BEGUN, TEMPORARY, Name
-from ..hosting import Hosting, HostOrRoot
+from ..hosting import Hosting, HostOrRoot, lock_of
 from ..versions import GOOGLE_ADK
 from .history import events_of, time_of
 from .state import Known, State, known_of, values_of, write
@@ -63,7 +61,6 @@ class TreeringSessionService(BaseSessionService):
 
     def __init__(self, host: HostOrRoot) -> None:
         self._hosting = Hosting(host)
-        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._settled: OrderedDict[str, str] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -160,9 +157,7 @@ class TreeringSessionService(BaseSessionService):
         own = await host.find_by_key(name.key)
         if own is None:
             return None
-        leaf = (
-            own.leaf_id
-        )  # before what is known of it: an event that comes meanwhile makes the object stale, not wrong
+        leaf = own.leaf_id  # read first: an event that comes meanwhile makes the object stale, not wrong
         known = await known_of(own)
         if not known.begun:
             return None
@@ -196,7 +191,7 @@ class TreeringSessionService(BaseSessionService):
 
     async def _append(self, host: SessionHost, session: Session, event: Event, data: EventData) -> Event:
         name = Name(session.app_name, session.user_id, session.id.strip())
-        async with self._locks.setdefault(name.key, anyio.Lock(fast_acquire=True)):
+        async with lock_of(host, name.key):
             own = await host.find_by_key(name.key)
             if own is None:
                 raise _missing(session)

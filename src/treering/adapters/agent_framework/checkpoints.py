@@ -75,7 +75,7 @@ class TreeringCheckpointStorage:
 
         async def read(host: SessionHost) -> object:
             workflow = await self._of(host, checkpoint_id)
-            return None if workflow is None else await workflow.data(checkpoint_id)
+            return None if workflow is None else await workflow.data(workflow.checkpoints[checkpoint_id])
 
         data = await self._hosting.run(read)
         if data is None:
@@ -87,7 +87,7 @@ class TreeringCheckpointStorage:
 
         async def read(host: SessionHost) -> list[object]:
             workflow = await self._workflows.of(host, _key(workflow_name))
-            return [] if workflow is None else [await workflow.data(each) for each in list(workflow.checkpoints)]
+            return [] if workflow is None else [await workflow.data(each) for each in [*workflow.checkpoints.values()]]
 
         return [self._decoded(each) for each in await self._hosting.run(read)]
 
@@ -118,7 +118,7 @@ class TreeringCheckpointStorage:
             workflow = await self._workflows.of(host, _key(workflow_name))
             if workflow is None or not workflow.checkpoints:
                 return None
-            return await workflow.data(max(workflow.checkpoints, key=lambda each: workflow.checkpoints[each].time))
+            return await workflow.data(max(workflow.checkpoints.values(), key=lambda each: each.time))
 
         data = await self._hosting.run(read)
         return None if data is None else self._decoded(data)
@@ -191,16 +191,15 @@ class _Workflow(CustomIndex):
         """Append an entry below another one, or as a root."""
         self._note(await append_and_let_go(self.session, payload, below=below), payload)
 
-    async def data(self, checkpoint_id: str) -> Any:  # noqa: ANN401  # of whatever a workflow keeps
-        """Return what is stored of a checkpoint.
+    async def data(self, stored: StoredCheckpoint) -> Any:  # noqa: ANN401  # of whatever a workflow keeps
+        """Return what is stored of a checkpoint, which may have been deleted meanwhile.
 
         Raises:
             EntryNotFound: Its entry is gone.
         """
-        entry_id = self.checkpoints[checkpoint_id].entry_id
-        entry = await self.session.entry(entry_id)
+        entry = await self.session.entry(stored.entry_id)
         if not isinstance(entry, CustomEntry):
-            raise EntryNotFound(entry_id)
+            raise EntryNotFound(stored.entry_id)
         return entry.custom.data
 
     def _note(self, entry_id: str, custom: Custom) -> None:

@@ -10,7 +10,7 @@ from ...actors.session.session import Session
 from ...events.entries import ContextEdit, ContextEditEntry, Payload
 from ...events.providers.responses import items_of, message_of
 from ...projections.context import ContextMessage
-from ..hosting import Hosting, HostOrRoot
+from ..hosting import Hosting, HostOrRoot, lock_of
 from ..versions import OPENAI_AGENTS
 
 try:
@@ -124,7 +124,8 @@ class TreeringSession:
 
     async def _with_session(self, work: Callable[[Session], Awaitable[T]]) -> T:
         async def run(host: SessionHost) -> T:
-            return await work(await host.get_or_create(self.session_id))
+            async with lock_of(host, self.session_id):  # what is added meanwhile must not be taken back with an item
+                return await work(await host.get_or_create(self.session_id))
 
         return await self._hosting.run(run)
 
