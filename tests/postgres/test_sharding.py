@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from treering import InvalidInput, MessageEntry, SessionHost
 from treering.entries import plain_text
@@ -278,6 +279,16 @@ def test_lists_of_addresses_are_read_as_they_are_meant(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("# nothing\n")
     with pytest.raises(InvalidInput, match="holds no address"):
         addresses_of(f"postgresql:@{tmp_path / 'empty'}")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\xff\xfe")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        store_at(f"postgresql:@{tmp_path / 'binary'}")
+
+
+def test_an_address_says_to_libpq_what_it_says_without_our_parameters() -> None:
+    theirs = "postgresql://anna@shop/db?sslrootcert=/c%2B%2B/%20/a+b.crt&application_name=x%26y"
+    known = conninfo_to_dict(parse_address(f"{theirs}&schema=other").conninfo)
+    assert known == conninfo_to_dict(theirs)
+    assert known["sslrootcert"] == "/c++/ /a+b.crt"
 
 
 @pytest.mark.feature("C-18")

@@ -71,7 +71,7 @@ def parse_address(url: str) -> Address:
     base, _, query = url.partition("?")
     ours: dict[str, str] = {}
     theirs: list[tuple[str, str]] = []
-    for name, value in parse_qsl(query, keep_blank_values=True):
+    for name, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):  # no space to libpq, either
         if name in ("schema", "lease_s", "wait_s", "synchronous_commit", "listen_url", "archive"):
             ours[name] = value
         else:

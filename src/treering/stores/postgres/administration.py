@@ -13,14 +13,13 @@ from typing import LiteralString
 import psycopg
 from msgspec import Struct
 from psycopg import sql
-from psycopg.rows import TupleRow
 
 from ...events.errors import InvalidInput, ReadOnly, UnsupportedVersion
 from . import schema
 from .address import parse_address
 from .archive.sweeping import Swept, sweep
-from .connections import BoundedConnection, Connections
-from .schema import Connection
+from .connections import BoundedConnection, Connections, row_of
+from .statements import filled_in
 
 _SERVER = """
 select current_setting('server_version'), current_user, current_setting('server_encoding'),
@@ -162,6 +161,7 @@ class Administration:
     def __init__(self, url: str) -> None:
         self.address = parse_address(url)
         self._connections = Connections(self.address)
+        self._of = filled_in(self.address.schema)
 
     def status(self) -> DatabaseStatus:
         """Return the state of the database, without changing anything.
@@ -171,17 +171,17 @@ class Administration:
             ReadOnly: The role may not look at the schema.
         """
         with self._connected() as connection:
-            version, role, encoding, commit, standbys, is_standby = _row(connection, _SERVER)
+            version, role, encoding, commit, standbys, is_standby = row_of(connection, _SERVER)
             found = schema.status(connection, self.address)
             restored, hosts = 0, list[HostStatus]()
             if found.version:
-                (restored,) = _row(connection, self._of("select restored from {s}.meta"))
+                (restored,) = row_of(connection, self._of("select restored from {s}.meta"))
                 rows = connection.execute(self._of(_HOSTS))
                 hosts = [HostStatus(name, count, left_s, draining) for name, left_s, draining, count in rows]
             archived = archived_bytes = 0
             if found.version >= _VERSION_OF_OBJECTS:
-                archived, archived_bytes = _row(connection, self._of(_ARCHIVED))
-            (size,) = _row(connection, _SIZE, [self.address.schema])
+                archived, archived_bytes = row_of(connection, self._of(_ARCHIVED))
+            (size,) = row_of(connection, _SIZE, [self.address.schema])
             return DatabaseStatus(
                 place=self.address.place,
                 role=role,
@@ -239,7 +239,7 @@ class Administration:
                     raise ReadOnly(
                         f"{self.address.place}: hosts of another role still use the sessions: stop them first"
                     ) from error
-                (count,) = _row(connection, self._of(_RESTORED))
+                (count,) = row_of(connection, self._of(_RESTORED))
             return int(count)
 
     def sweep(self, *, dry_run: bool = False) -> Swept:
@@ -288,9 +288,6 @@ class Administration:
         named = {what: sql.Identifier(name) for what, name in roles.items()}
         return sql.SQL(_GRANTS).format(s=sql.Identifier(self.address.schema), **named).as_string(None)
 
-    def _of(self, text: str) -> bytes:
-        return text.replace("{s}", sql.Identifier(self.address.schema).as_string(None)).encode()
-
     @contextmanager
     def _connected(self) -> Generator[BoundedConnection]:
         """Lend a connection to a block, whose errors are told in the words of the tree."""
@@ -301,9 +298,3 @@ class Administration:
             raise self._connections.told(error) from error
         finally:
             connection.close()
-
-
-def _row(connection: Connection, query: bytes | str, parameters: list[str] | None = None) -> TupleRow:
-    row = connection.execute(query.encode() if isinstance(query, str) else query, parameters).fetchone()
-    assert row is not None
-    return row

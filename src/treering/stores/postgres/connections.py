@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Self, TypeVar
 
@@ -281,7 +281,7 @@ class Connections:
                 migrate(connection, self.address)
                 connection.is_migrating = False
                 self._checked = True
-            (self.restored,) = _one(connection, b'select restored from "%s".meta' % self.address.schema.encode())
+            (self.restored,) = row_of(connection, b'select restored from "%s".meta' % self.address.schema.encode())
 
     def _check_server(self, connection: Connection) -> None:
         """Refuse a server that cannot hold sessions, or would lose some.
@@ -301,7 +301,7 @@ class Connections:
                 f"{address.place}: this is a pooler such as PgBouncer, through which a host does not hear of changes: "
                 f"give the server's own address, or that too, as '&listen_url=…' in percent encoding"
             )
-        (encoding, commit) = _one(
+        (encoding, commit) = row_of(
             connection, "select current_setting('server_encoding'), current_setting('synchronous_commit')"
         )
         if encoding != "UTF8":
@@ -315,8 +315,9 @@ class Connections:
             )
 
 
-def _one(connection: Connection, query: bytes | str) -> TupleRow:
-    row = connection.execute(query.encode() if isinstance(query, str) else query).fetchone()
+def row_of(connection: Connection, query: bytes | str, parameters: Sequence[object] | None = None) -> TupleRow:
+    """Return the row of a query that has one in any case."""
+    row = connection.execute(query.encode() if isinstance(query, str) else query, parameters).fetchone()
     assert row is not None
     return row
 
@@ -332,5 +333,5 @@ def _broke_off(connection: Connection) -> bool:
 
 def _is_pooled(connection: Connection) -> bool:
     """Tell whether a pooler stands between: it hands out process numbers of its own."""
-    (pid,) = _one(connection, "select pg_backend_pid()")
+    (pid,) = row_of(connection, "select pg_backend_pid()")
     return bool(pid != connection.info.backend_pid)

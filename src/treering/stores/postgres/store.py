@@ -19,6 +19,7 @@ from .acquiring import Acquirer
 from .address import parse_address
 from .archive.opened import OpenedObjects
 from .archive.packing import Packer
+from .catalog.conditions import is_name
 from .catalog.finding import Finder
 from .catalog.row_statements import RowStatements
 from .catalog.searching import TextIndex
@@ -294,5 +295,5 @@ class PostgresStore:
         if self._closed:
             raise HostClosed("this store was closed: make another one")
         for ref in refs:
-            if "\0" in ref or (not ref.isascii() and any("\ud800" <= each <= "\udfff" for each in ref)):
+            if not is_name(ref):
                 raise InvalidInput(f"{ref!r} is no name of a log: it holds a NUL, or half of a character")

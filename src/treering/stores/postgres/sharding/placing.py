@@ -31,7 +31,7 @@ def addresses_of(url: str) -> list[str]:
     if named is None:
         found = _BETWEEN.split(url)
     else:
-        lines = (line.strip() for line in Path(named[1]).read_text(encoding="utf-8").splitlines())
+        lines = (line.strip() for line in Path(named[1]).read_text(encoding="utf-8", errors="replace").splitlines())
         found = [line for line in lines if line and not line.startswith("#")]
         if not found:
             raise InvalidInput(f"{named[1]} holds no address: give one in each line")
