@@ -92,16 +92,8 @@ def test_the_configuration_of_structlog_is_checked_for_each_event(caplog: pytest
     assert [record.getMessage() for record in caplog.records] == ["to_logging a=2"]
 
 
-PACKAGES = (
-    "events",
-    "projections",
-    "actors",
-    "src/treering/mcp",
-    "src/treering/models",
-    "src/treering/adapters",
-    "src/treering/stores",
-    "src/treering/server/cluster",
-)
+_ROOMS = ("mcp", "models", "adapters", "stores", "remote", "server/cluster")
+PACKAGES = ("events", "projections", "actors", *(f"src/treering/{room}" for room in _ROOMS))
 """What logs the events of the page; those of a server's requests are on its own."""
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import SocketStream
+from structlog.testing import capture_logs
 from tests.remote.proxy import FATES, CuttingProxy, HoldingProxy, message_of
 from tests.server.conftest import Client
 
 from treering import SessionHost
 from treering.entries import Label, Message, MessageEntry
-from treering.errors import AppendInDoubt, SessionExists, SessionNotFound
+from treering.errors import AppendInDoubt, SessionExists, SessionNotFound, Unavailable
 from treering.remote import RemoteHost, connection
 
 ROUNDS = 2
@@ -202,3 +203,12 @@ async def test_an_append_waits_for_what_was_emitted_no_longer_than_a_request_is_
             session.emit("typing", number)
         with anyio.fail_after(20):  # a thousand times as long would be more
             await session.append_message("user", "go on")
+
+
+async def test_who_waits_for_a_server_is_told_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PAUSE_MAX_S", 0.01)
+    async with RemoteHost("http://127.0.0.1:9", retry_for_s=0.5) as nobody:
+        with capture_logs() as logged, pytest.raises(Unavailable) as refused:
+            await nobody.list_sessions()
+    assert [(each["event"], each["log_level"]) for each in logged] == [("no_answer", "warning")]
+    assert logged[0]["error"] == str(refused.value)

@@ -61,6 +61,7 @@ RECONNECT_MAX_S = 30.0
 """The longest pause before a stream is opened again."""
 
 _PAUSE_S = 0.05
+_TOLD_AT = 4  # whoever waits is told after half a second or so
 _END_WAIT_S = 0.1
 _GATEWAY = frozenset({502, 503, 504})
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
@@ -221,6 +222,8 @@ class Connection:
                 error = self._unanswered(failure, in_doubt=in_doubt and may_be_done)
             if anyio.current_time() + pause_s > until:
                 raise error
+            if attempt == _TOLD_AT:
+                logger().warning("no_answer", url=self.url, error=str(error))
             await anyio.sleep(pause_s)
             attempt += 1
 
