@@ -51,6 +51,7 @@ def test_the_status_shows_the_server_schema_and_hosts(cli: Cli, server: LocalSer
 def test_what_is_no_database_is_refused(cli: Cli, tmp_path: Path) -> None:
     for command in ("status", "migrate", "grants", "restored"):
         assert "is no database: give an address" in cli.error("postgres", command, "--root", tmp_path)
+        assert "is no database: give an address" in cli.error("postgres", "--root", tmp_path, command)
     assert "there is no schema" in cli.error("postgres", "restored")
 
 

@@ -101,4 +101,5 @@ async def test_the_command_goes_on_after_a_kill(server: LocalServer, schema: str
     assert again.stdout == ""
     assert again.stderr == "40 sessions the same in both, 0 of them new or longer: 0 lines added, 0 bytes\n"
     assert "give two" in cli.error("copy", target, target, status=2)
+    assert f"there is no directory {tmp_path}/form" in cli.error("copy", tmp_path / "form", target)
     assert url

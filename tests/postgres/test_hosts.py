@@ -156,6 +156,7 @@ def test_what_cannot_be_drained_or_listed_is_refused_by_name(cli: Cli, tmp_path:
     result = cli("hosts", "drain", "nobody")
     assert result.exit_code == 1
     assert "no host lives that is called 'nobody'" in result.output
+    assert cli("hosts", "--root", tmp_path, "drain", "nobody").output.startswith("treering: hosts share a database")
     for words in (("hosts", "--root", tmp_path), ("hosts", "drain", "one", "--root", tmp_path)):
         result = cli(*words)
         assert result.exit_code == 1

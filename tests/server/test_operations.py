@@ -204,7 +204,52 @@ def test_a_server_for_others_needs_a_token(tmp_path: Path) -> None:
     assert [(each["role"], each["prefix"]) for each in listed] == [("read", "a:")]
     assert treering("token", "revoke", listed[0]["id"], "--root", str(root)).exit_code == 0
     assert treering("token", "list", "--root", str(root)).stdout == ""
-    assert treering("token", "create", "--role", "read", "--expires", "soon", "--root", str(root)).exit_code == 1
+    for never in ("soon", "99999999999d", f"{'9' * 5000}d"):
+        refused = treering("token", "create", "--role", "read", "--expires", never, "--root", str(root))
+        assert (refused.exit_code, "is not a time" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"two words", b"\x7fELF\xff\xd0"])
+def test_a_file_without_a_token_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    for command in (["serve", str(tmp_path / "root"), "--port", "0"], ["sessions", "--server", "http://127.0.0.1:1"]):
+        refused = treering(*command, "--token-file", str(file))
+        assert (refused.exit_code, refused.stderr) == (
+            1,
+            f"treering: {file} holds no token: write one into it, without spaces\n",
+        )
+
+
+def test_an_option_may_stand_before_the_subcommand_that_has_it(tmp_path: Path) -> None:
+    root = str(tmp_path / "root")
+    assert treering("token", "--root", root, "create", "--role", "admin").exit_code == 0
+    (listed,) = json.loads(treering("token", f"--root={root}", "--json", "list").stdout)
+    assert treering("token", "--root", root, "revoke", listed["id"]).exit_code == 0
+    assert "No such option '--nosuch'" in treering("token", "--nosuch", "list").stderr
+    assert "Did you mean 'list'?" in treering("token", "lits").stderr
+
+
+def test_what_other_libraries_log_is_json_on_one_line_too(tmp_path: Path) -> None:
+    code = f"""
+import logging, os, signal, webbrowser
+from treering.cli import main
+
+def opened(url):
+    try:
+        raise ValueError("two\\nlines")
+    except ValueError:
+        logging.getLogger("other").exception('a "word"')
+    os.kill(os.getpid(), signal.SIGTERM)
+    return True
+
+webbrowser.open = opened
+main(["serve", {str(tmp_path / "root")!r}, "--port", "0", "--open"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    (logged,) = (json.loads(line) for line in done.stderr.splitlines())
+    assert (done.returncode, logged["event"], logged["level"]) == (0, 'a "word"', "error")
+    assert logged["exception"].endswith("ValueError: two\nlines")
 
 
 def treering(*arguments: str) -> Result:

@@ -40,9 +40,7 @@ _SECTIONS = (
     Section(
         "Archiving and moving",
         {
-            "archive": Lazy(
-                "commands.keeping", "Archive sessions: leave them out of the listing, and keep everything."
-            ),
+            "archive": Lazy("commands.keeping", "Archive sessions: keep them, and leave them out of the listing."),
             "unarchive": Lazy("commands.keeping", "Restore archived sessions."),
             "delete": Lazy("commands.keeping", "Delete sessions for good."),
             "gc": Lazy("commands.keeping", "Archive old sessions, according to the settings."),
@@ -59,13 +57,11 @@ _SECTIONS = (
             "tree": Lazy("commands.tree", "Draw all branches of a session; a dot marks the path to the leaf."),
             "labels": Lazy("commands.entries", "List labelled entries, those on the path to the leaf first."),
             "entries": Lazy(
-                "commands.entries",
-                "Print the entries in file order; with --leaf, only those on the path to that entry.",
+                "commands.entries", "Print the entries in file order; with --leaf, those on the path to it."
             ),
             "follow": Lazy("commands.entries", "Print each entry as another process appends it, until Ctrl-C."),
             "doctor": Lazy(
-                "commands.doctor",
-                "Check session files, alone or in directories at any depth, and the files that belong to them.",
+                "commands.doctor", "Check sessions and what belongs to them, in files or whole directories."
             ),
         },
     ),

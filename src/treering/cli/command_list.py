@@ -89,7 +89,66 @@ def _in_one_sentence() -> Generator[None]:
         raise Exit(INTERRUPTED) from None
 
 
-class LazyCommands(click.Group):
+class Commands(click.Group):
+    """A click group that takes options of its commands before them, too, and suggests commands for one it has not."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options before the command; one that only the command has is given to it."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            moved = self._moved(ctx, given, error.option_name)
+            if moved is None:
+                raise
+        return self.parse_args(ctx, moved)
+
+    def _moved(self, ctx: click.Context, args: Sequence[str], option: str) -> list[str] | None:
+        """Return the arguments with an option behind the command that has it; None if no command there has."""
+        at = next((n for n, each in enumerate(args) if each.partition("=")[0] == option), len(args))
+        for end in (at + 1, at + 2):  # its value may be the name of a command, too
+            behind, known = self._behind(ctx, args, end, option)
+            if known is not None and (known.is_flag or "=" in args[at] or end == at + 2):
+                return [*args[:at], *args[end:behind], *args[at:end], *args[behind:]]
+        return None
+
+    def _behind(
+        self, ctx: click.Context, args: Sequence[str], start: int, option: str
+    ) -> tuple[int, click.Option | None]:
+        """Return where the arguments of the innermost command begin that has an option, and the option."""
+        group: click.Command = self
+        found: tuple[int, click.Option | None] = (0, None)
+        for n, each in enumerate(args[start:], start + 1):
+            command = group.get_command(ctx, each) if isinstance(group, click.Group) else None
+            if command is not None:
+                known = _option_of(command, option)
+                group, found = command, found if known is None else (n, known)
+            elif group is not self and not each.startswith("-"):
+                break
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; suggest similar ones if it does not exist.
+
+        Raises:
+            UsageError: There is no such command.
+        """
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            suggestions = self._suggestions(ctx, args[0])
+            hint = f" Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _suggestions(self, ctx: click.Context, name: str) -> list[str]:
+        """Return the commands for which other programs use this name, else commands with similar names."""
+        from difflib import get_close_matches
+
+        return [*_OTHER_NAMES.get(name.lower(), ())] or get_close_matches(name.lower(), self.list_commands(ctx), 2)
+
+
+class LazyCommands(Commands):
     """A click group that loads its commands on demand.
 
     They report an error in one sentence, and exit quietly when the reader of stdout has gone.
@@ -132,41 +191,6 @@ class LazyCommands(click.Group):
         with _in_one_sentence():
             return super().make_context(info_name, args, parent, **extra)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options before the command; one that only the command has is given to it."""
-        given = list(args)
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            moved = self._moved(ctx, given, error.option_name)
-            if moved is None:
-                raise
-        return self.parse_args(ctx, moved)
-
-    def _moved(self, ctx: click.Context, args: Sequence[str], option: str) -> list[str] | None:
-        """Return the arguments with an option behind the command that has it; None if no command there has."""
-        at = next((n for n, each in enumerate(args) if each.partition("=")[0] == option), len(args))
-        for end in (at + 1, at + 2):  # its value may be the name of a command, too
-            behind, known = self._behind(ctx, args, end, option)
-            if known is not None and (known.is_flag or "=" in args[at] or end == at + 2):
-                return [*args[:at], *args[end:behind], *args[at:end], *args[behind:]]
-        return None
-
-    def _behind(
-        self, ctx: click.Context, args: Sequence[str], start: int, option: str
-    ) -> tuple[int, click.Option | None]:
-        """Return where the arguments of the innermost command begin that has an option, and the option."""
-        group: click.Command = self
-        found: tuple[int, click.Option | None] = (0, None)
-        for n, each in enumerate(args[start:], start + 1):
-            command = group.get_command(ctx, each) if isinstance(group, click.Group) else None
-            if command is not None:
-                known = _option_of(command, option)
-                group, found = command, found if known is None else (n, known)
-            elif group is not self and not each.startswith("-"):
-                break
-        return found
-
     def invoke(self, ctx: click.Context) -> object:
         """Run the command.
 
@@ -185,26 +209,6 @@ class LazyCommands(click.Group):
             raise click.UsageError(
                 f"No such option {error.option_name!r} here; put it before the command: {instead}", error.ctx
             ) from None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command; suggest similar ones if it does not exist.
-
-        Raises:
-            UsageError: There is no such command.
-        """
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            suggestions = self._suggestions(ctx, args[0])
-            hint = f" Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else ""
-            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def _suggestions(self, ctx: click.Context, name: str) -> list[str]:
-        """Return the commands for which other programs use this name, else commands with similar names."""
-        from difflib import get_close_matches
-
-        return [*_OTHER_NAMES.get(name.lower(), ())] or get_close_matches(name.lower(), self.list_commands(ctx), 2)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without loading them."""

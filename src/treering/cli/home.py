@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 SERVER = "treering.server"
 """Where a command notes the address of the server whose sessions are meant."""
 
+TOKEN = "TREERING_TOKEN"  # the name of a variable, not a token
+"""The environment variable with a token: for the server that is asked, or of the one that is started."""
+
 TOKEN_FILE = "treering.token_file"
 """Where a command notes the file with the token for that server."""
 
@@ -46,6 +49,9 @@ _CONFIG_NAMES = ("config.toml", "config.json")
 
 _PASSWORDS = re.compile(r"(?<=//)[^/?#]*@|(?<=[?&])[a-z]*password=[^&]*&?")
 """What an address may hold of secrets: the user with the password, and parameters."""
+
+_TOKEN = re.compile(rb"[!-~]+")
+_TOKEN_BYTES_MAX = 4096
 
 
 class Home(Struct, frozen=True):
@@ -133,8 +139,9 @@ class Home(Struct, frozen=True):
         if self.server is not None:
             from ..remote import RemoteHost
 
+            token = token_in(self.token_file) if self.token_file is not None else os.environ.get(TOKEN) or None
             with logs_on_stderr():
-                async with RemoteHost(self.server, token=_token(self.token_file)) as remote:
+                async with RemoteHost(self.server, token=token) as remote:
                     yield remote
             return
         from ..actors.host.host import SessionHost
@@ -144,16 +151,18 @@ class Home(Struct, frozen=True):
                 yield host
 
 
-def _token(path: str | None) -> str | None:
-    """Return the token for a server: that of the file that was given, or that of the environment.
+def token_in(path: str | os.PathLike[str]) -> str:
+    """Return the token that a file holds, which may be a pipe.
 
     Raises:
+        InvalidInput: It holds none.
         OSError: The file cannot be read.
     """
-    if path is None:
-        return os.environ.get("TREERING_TOKEN") or None
-    with open(path, encoding="utf-8") as file:
-        return file.read().strip()
+    with open(path, "rb") as file:
+        token = file.read(_TOKEN_BYTES_MAX).strip()
+    if not _TOKEN.fullmatch(token):
+        raise InvalidInput(f"{os.fspath(path)} holds no token: write one into it, without spaces")
+    return token.decode()
 
 
 async def resolve_each(host: SessionHost, sessions: Sequence[str]) -> list[SessionSummary]:

@@ -50,22 +50,29 @@ class Count(click.ParamType[int]):
         return number
 
 
-_AGO = re.compile(r"(\d+)([mhdw])")
+_SPAN = re.compile(r"(\d+)([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class Moment(click.ParamType[datetime]):
-    """A time: `2026-01-31`, `2026-01-31T14:30`, or `90m`, `12h`, `7d`, `2w` ago; in the system's zone by default."""
+    """A time: `2026-01-31`, `2026-01-31T14:30`, or `90m`, `12h`, `7d`, `2w` ago; in the system's zone by default.
+
+    Args:
+        ahead: Whether `90m` and the like are from now on instead.
+    """
 
     name = "time"
+
+    def __init__(self, *, ahead: bool = False) -> None:
+        self._sign = 1 if ahead else -1
 
     def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Parse a time."""
         if isinstance(value, datetime):
             return value
         try:
-            if ago := _AGO.fullmatch(value):
-                return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            if span := _SPAN.fullmatch(value):
+                return datetime.now(UTC) + self._sign * timedelta(**{_UNITS[span[2]]: int(span[1])})
             return datetime.fromisoformat(value).astimezone()
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time: use a form like 2026-01-31, 2026-01-31T14:30 or 7d", param, ctx)
@@ -98,11 +105,41 @@ class FormatName(click.ParamType[str]):
         return value if value in self._known else click.Choice(self._names()).convert(value, param, ctx)
 
 
-def programs_with_a_home() -> Sequence[str]:
+def _programs_with_a_home() -> Sequence[str]:
     """Return the names of the programs that keep their sessions in a known folder."""
     from ..formats.programs import homes
 
     return (*homes(os.environ),)
+
+
+def from_option(help: str) -> Callable[[F], F]:
+    """Return the option that names programs whose sessions are meant."""
+    named, help = FormatName(_programs_with_a_home), f"{help}; can be given several times."
+    return click.option("--from", "from_programs", multiple=True, type=named, help=help)
+
+
+def model_option(help: str, show_default: str | None = None) -> Callable[[F], F]:
+    """Return the option that names a model."""
+    return click.option(
+        "--model",
+        "model_name",
+        metavar="NAME",
+        envvar="TREERING_MODEL",
+        show_envvar=True,
+        show_default=show_default,
+        help=help,
+    )
+
+
+def port_option(help: str) -> Callable[[F], F]:
+    """Return the option for the port of a server."""
+    kind = click.IntRange(0, 65535)
+    return click.option("--port", metavar="PORT", default=8765, show_default=True, type=kind, help=help)
+
+
+def base_url_option(help: str) -> Callable[[F], F]:
+    """Return the option that says where a model is served."""
+    return click.option("--base-url", metavar="URL", envvar="TREERING_BASE_URL", show_envvar=True, help=help)
 
 
 leaf_option = click.option(
@@ -124,16 +161,14 @@ root_option = click.option(
 """The option for another root, to pass to `Home.at`."""
 
 
-def _asked(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    """Note the server whose sessions are meant."""
-    if value:
-        ctx.meta[SERVER] = value
+def _noted_as(key: str) -> Callable[[click.Context, click.Parameter, object], None]:
+    """Return the callback of an option whose value is noted in the context of the command, if it is given."""
 
+    def note(ctx: click.Context, _: click.Parameter, value: object) -> None:
+        if value:
+            ctx.meta[key] = value
 
-def _token_kept(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    """Note the file with the token for the server."""
-    if value:
-        ctx.meta[TOKEN_FILE] = value
+    return note
 
 
 _server_option = click.option(
@@ -141,7 +176,7 @@ _server_option = click.option(
     metavar="URL",
     envvar="TREERING_SERVER",
     expose_value=False,
-    callback=_asked,
+    callback=_noted_as(SERVER),
     help="Use the sessions of a server instead, such as http://127.0.0.1:8765.",
 )
 _token_option = click.option(
@@ -149,7 +184,7 @@ _token_option = click.option(
     metavar="FILE",
     type=click.Path(dir_okay=False),
     expose_value=False,
-    callback=_token_kept,
+    callback=_noted_as(TOKEN_FILE),
     help="The file with the token for the server; by default TREERING_TOKEN.",
 )
 
@@ -159,13 +194,13 @@ def home_options(command: F) -> F:
     return root_option(_server_option(_token_option(command)))
 
 
-def _quieted(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Note that counts and progress are suppressed."""
-    ctx.meta[QUIET] = value
-
-
 quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, expose_value=False, callback=_quieted, help="Suppress counts and progress on stderr."
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_noted_as(QUIET),
+    help="Suppress counts and progress on stderr.",
 )
 """Suppress counts and progress, but not errors and warnings."""
 

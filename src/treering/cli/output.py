@@ -190,6 +190,16 @@ def echo_lines(lines: Iterable[str]) -> None:
         click.echo("\n".join(block))
 
 
+def echo_title(text: str) -> None:
+    """Write the title of what follows."""
+    click.echo(click.style(text, bold=True))
+
+
+def echo_step(text: str) -> None:
+    """Write what has just happened, below a title."""
+    click.echo(f"   {text}")
+
+
 def clean(text: str) -> str:
     """Replace control characters, and characters that cannot be encoded, by U+FFFD."""
     return text if text.isprintable() else _UNSHOWABLE.sub("\ufffd", text)
@@ -261,7 +271,8 @@ async def watch_reader() -> None:
     """
     pipe = select.poll()
     pipe.register(_STDOUT, 0)  # poll reports a closed other end without being asked to
-    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel does not set an anyio event
+    closed = select.POLLERR | select.POLLHUP  # of a device, some systems say that they cannot tell
+    while not any(event & closed for _, event in pipe.poll(0)):  # noqa: ASYNC110  # the kernel sets no anyio event
         await anyio.sleep(_LOOKS_EVERY_S)
     raise BrokenPipeError
 

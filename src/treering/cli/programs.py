@@ -39,28 +39,20 @@ _HOME, _REST_OF_LINE = "\x1b[H", "\x1b[K"
 
 
 class Sign(NamedTuple):
-    """How a state is shown."""
+    """How a state is shown: by a character, in ASCII, in a color, and in words."""
 
     sign: str
     plain: str
     color: str | None
+    words: str
 
 
 SIGNS: dict[Word, Sign] = {
-    "working": Sign("●", "*", "green"),
-    "waits": Sign("◆", "?", "yellow"),
-    "error": Sign("✕", "!", "red"),
-    "idle": Sign("○", "-", None),
-    "done": Sign("✓", "+", None),
-}
-
-
-_COUNTED: dict[Word, str] = {
-    "working": "working",
-    "waits": "waiting for a person",
-    "error": "with an error",
-    "idle": "idle",
-    "done": "done",
+    "working": Sign("●", "*", "green", "working"),
+    "waits": Sign("◆", "?", "yellow", "waiting for a person"),
+    "error": Sign("✕", "!", "red", "with an error"),
+    "idle": Sign("○", "-", None, "idle"),
+    "done": Sign("✓", "+", None, "done"),
 }
 
 
@@ -105,7 +97,7 @@ def drawn(
         unicode: Whether it can show any character.
     """
     counts = Counter(row.doing(now) for row in rows)
-    head = ", ".join(f"{counts[word]} {said}" for word, said in _COUNTED.items() if counts[word])
+    head = ", ".join(f"{counts[word]} {sign.words}" for word, sign in SIGNS.items() if counts[word])
     head = f"Sessions on this machine: {head or 'none'}" + ("" if complete else ", still looking")
     lines = [click.style(cut(head, width), bold=True)]
     if not rows and complete:
@@ -156,10 +148,10 @@ def printed(row: ProgramSession, now: datetime) -> str:
 
 def value_of(change: ProgramChange, now: datetime) -> dict[str, object]:
     """Return a change as JSON."""
-    program, name = change.key
     row = change.row
     if row is None:
-        return {"op": "gone", "program": program, "id": name}
+        program, session_id = change.key
+        return {"op": "gone", "program": program, "id": session_id}
     fields = {name: getattr(row, name) for name in ("program", "id", "path", "title", "cwd", "updated", "problem")}
     state = row.state or SessionState(state="error", since=row.updated)
     return {"op": "changed", **fields, "state": row.doing(now), "line": state.line, "tool": state.tool}

@@ -11,7 +11,7 @@ from ...events.errors import InvalidInput
 from ...models.remote import check_address
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..home import Home
-from ..options import Count, home_options, session_completion
+from ..options import Count, base_url_option, home_options, model_option, session_completion
 from ..output import INTERRUPTED, echo_lines, has_terminal, run
 from ..rows import listed
 from .models import ECHO, Models
@@ -29,22 +29,8 @@ from .models import ECHO, Models
     help="Resume this session: an id, the beginning of one, or a name. Without a value, choose from a list.",
 )
 @click.option("-n", "--new", "new", is_flag=True, help="Start a new session, which is the default; others are kept.")
-@click.option(
-    "--model",
-    "model_name",
-    metavar="NAME",
-    envvar="TREERING_MODEL",
-    show_envvar=True,
-    show_default="echo",
-    help="The model: openai:NAME, anthropic:NAME, ollama:NAME, llama.cpp:NAME, lmstudio:NAME, or echo.",
-)
-@click.option(
-    "--base-url",
-    metavar="URL",
-    envvar="TREERING_BASE_URL",
-    show_envvar=True,
-    help="Where the model is served, with OpenAI's or Anthropic's API.",
-)
+@model_option("The model: openai:NAME, anthropic:NAME, ollama:NAME, llama.cpp:NAME, lmstudio:NAME, or echo.", "echo")
+@base_url_option("Where the model is served, with OpenAI's or Anthropic's API.")
 @click.option(
     "--window",
     metavar="TOKENS",
@@ -117,12 +103,17 @@ def chat(
 @click.command()
 @click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_completion)
 @click.option("-a", "--all", "everywhere", is_flag=True, help="Choose from the sessions of all projects.")
-@click.option("--model", metavar="NAME", help="The model that answers; see `treering chat`.")
-@click.option("--base-url", metavar="URL", help="Where the model is served.")
+@model_option("The model that answers; see `treering chat`.")
+@base_url_option("Where the model is served.")
 @home_options
 @click.pass_context
 def resume(
-    ctx: click.Context, session: str | None, everywhere: bool, model: str | None, base_url: str | None, root: str | None
+    ctx: click.Context,
+    session: str | None,
+    everywhere: bool,
+    model_name: str | None,
+    base_url: str | None,
+    root: str | None,
 ) -> None:
     """Resume a session, by name or chosen from a list.
 
@@ -145,7 +136,7 @@ def resume(
         row = run(_make_current, home, session)
         session = row.path or row.id
     target = ["--new"] if session is None else ["--resume", session]
-    options = (("--model", model), ("--base-url", base_url), ("--root", None if home.server else home.root))
+    options = (("--model", model_name), ("--base-url", base_url), ("--root", None if home.server else home.root))
     args = [*target, *(part for name, value in options if value is not None for part in (name, value))]
     with chat.make_context("chat", args, parent=ctx.parent) as inner:
         chat.invoke(inner)

@@ -15,10 +15,21 @@ from ...events.texts import counted
 from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuildResult
 from ...projections.context import Context, json_fields
+from ..command_list import Commands
 from ..home import Home
 from ..messages import warn
 from ..opening import find_leaf, opened
-from ..options import Count, home_options, json_option, leaf_option, quiet_option, session_argument, session_file
+from ..options import (
+    Count,
+    base_url_option,
+    home_options,
+    json_option,
+    leaf_option,
+    model_option,
+    quiet_option,
+    session_argument,
+    session_file,
+)
 from ..output import clean, run, show, tell
 from ..rows import colored, short
 
@@ -54,13 +65,12 @@ def _lines(shown: Context) -> Iterator[str]:
     head = f"session {shown.session_id}, leaf {short(shown.leaf_id)}, {model}, thinking {shown.thinking_level}"
     yield click.style(clean(head), dim=True)
     for each in shown.messages:
-        yield ""
-        yield f"{colored(clean(each.role))}  {click.style(short(each.entry_id), dim=True)}"
-        for text in [shown_text(part) for part in each.content] or [each.message.error or "(nothing)"]:
-            yield indent(clean(text), "  ")
+        yield from _message(each.role, each.entry_id, each.content)
+        if not each.content:
+            yield indent(clean(each.message.error or "(nothing)"), "  ")
 
 
-@click.group()
+@click.group(cls=Commands)
 def debug() -> None:
     """Inspect what a model is sent.
 
@@ -165,20 +175,8 @@ def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Ite
     show_default=True,
     help="About how many tokens stay as they are.",
 )
-@click.option(
-    "--model",
-    metavar="NAME",
-    envvar="TREERING_MODEL",
-    show_envvar=True,
-    help="The model that makes the summary; see `treering chat`.",
-)
-@click.option(
-    "--base-url",
-    metavar="URL",
-    envvar="TREERING_BASE_URL",
-    show_envvar=True,
-    help="Where that model is served; each provider has a default.",
-)
+@model_option("The model that makes the summary; see `treering chat`.")
+@base_url_option("Where that model is served; each provider has a default.")
 @json_option
 @quiet_option
 @home_options
@@ -186,7 +184,7 @@ def compact(
     session: str,
     applying: bool,
     keep_tokens: int,
-    model: str | None,
+    model_name: str | None,
     base_url: str | None,
     as_json: bool,
     root: str | None,
@@ -201,23 +199,24 @@ def compact(
       treering compact last
       treering compact last --apply --model ollama:qwen3:8b
     """
-    if applying and model is None:
+    if applying and model_name is None:
         raise click.UsageError("--apply needs --model: name the model that makes the summary")
-    report = run(_compact, Home.at(root), session, keep_tokens, model if applying else None, base_url)
+    report = run(_compact, Home.at(root), session, keep_tokens, model_name if applying else None, base_url)
     show(report, report_lines(report), as_json=as_json)
     if not report.applied and not report.reason:
         tell("nothing was written: pass --apply to compact")
 
 
 async def _compact(
-    home: Home, text: str, keep_tokens: int, model: str | None, base_url: str | None
+    home: Home, text: str, keep_tokens: int, model_name: str | None, base_url: str | None
 ) -> CompactionReport:
     """Compact a session with a model's summary, or without a model report what that would do."""
     from ..chat.models import Models, summarizer_for
 
     async with home.opened() as host:
         row = await host.resolve(text)
-        summarizer = None if model is None else summarizer_for(Models.from_options(model, base_url).named(model))
+        models = Models.from_options(model_name, base_url)
+        summarizer = None if model_name is None else summarizer_for(models.named(model_name))
         async with await host.load(row, read_only=True) as viewed:
             planned = await viewed.dry_compact(keep_tokens=keep_tokens)
         if summarizer is None or planned.first_kept_entry_id is None:  # opening it for writing would unarchive it

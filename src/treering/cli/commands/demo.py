@@ -7,6 +7,7 @@ is printed only after the work that it describes.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -26,7 +27,8 @@ from ...events.content import tool_use
 from ...events.errors import ExtraMissing, InvalidInput
 from ...events.health.doctor import examine
 from ...projections.feed_events import Reset
-from ..output import echo_lines, run
+from ..options import port_option
+from ..output import echo_lines, echo_step, echo_title, line, run
 from ..rows import preview_of, role_of, short
 from .demo_worker import SESSION, TORN, story_clock, story_ids
 from .tree import tree_pages
@@ -47,18 +49,12 @@ _PLANNED = 5  # the entries of the plan in the first scene
     help="Use this directory and keep the files; by default, use a temporary directory.",
 )
 @click.option("--serve", "serves", is_flag=True, help="Let twenty agents work, and serve their sessions on loopback.")
-@click.option(
-    "--port",
-    default=8765,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="With --serve or --cluster: the port; 0 for a free one.",
-)
+@port_option("With --serve or --cluster: the port; 0 for a free one.")
 @click.option("--open", "opens", is_flag=True, help="With --serve or --cluster: open the page in a browser.")
 @click.option(
     "--cluster", is_flag=True, help="Kill one of three hosts that share a database; with --serve, go on until Ctrl-C."
 )
-@click.option("--seed", default=1, show_default=True, help="With --serve: decides who says what.")
+@click.option("--seed", metavar="N", default=1, show_default=True, help="With --serve: decides who says what.")
 def demo(folder: str | None, serves: bool, port: int, opens: bool, cluster: bool, seed: int) -> None:
     """Play a short story with several agents, and draw the resulting tree.
 
@@ -86,7 +82,8 @@ def demo(folder: str | None, serves: bool, port: int, opens: bool, cluster: bool
             return
         run(play, place)
     if folder:
-        farewell = f"The files are in {folder}; try: treering tree {os.path.join(folder, 'plan.jsonl')}"
+        plan = shlex.quote(line(os.path.join(folder, "plan.jsonl")))
+        farewell = f"The files are in {line(folder)}; try: treering tree {plan}"
     else:
         farewell = "The files were in a temporary directory, which has been removed."
     click.echo(farewell)
@@ -131,11 +128,11 @@ async def play(folder: str) -> None:
             plan = await _work_together(host)
             await _change_course(plan)
             await _compact(plan)
-        _title("4. A worker process is killed in the middle of a line")  # colors are known to this thread only
+        echo_title("4. A worker process is killed in the middle of a line")  # colors are known to this thread only
         acknowledged = await to_thread.run_sync(_kill_a_worker, folder)
         async with _host(folder, 45) as host:
             await _recover(host, folder, acknowledged)
-            _title("5. The tree of the plan")
+            echo_title("5. The tree of the plan")
             plan = await host.load("plan")
             async for lines in tree_pages(plan):
                 echo_lines(lines)
@@ -158,7 +155,7 @@ async def _at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 async def _work_together(host: SessionHost) -> Session:
-    _title("1. Three agents work at once, each in its own session, while an observer follows the plan")
+    echo_title("1. Three agents work at once, each in its own session, while an observer follows the plan")
     plan, code, review = await host.create("plan"), await host.create("code"), await host.create("review")
     async with plan.subscribe() as entries, anyio.create_task_group() as agents:
         agents.start_soon(_plan, plan)
@@ -167,11 +164,11 @@ async def _work_together(host: SessionHost) -> Session:
         async for entry in entries:
             if isinstance(entry, Reset):
                 continue
-            _say(f"live: {plan.id} {entry.seq}  {role_of(entry)}: {preview_of(entry)}")
+            echo_step(f"live: {plan.id} {entry.seq}  {role_of(entry)}: {preview_of(entry)}")
             if entry.seq == _PLANNED:
                 break
     for session in (code, review):
-        _say(f"{session.id}.jsonl has {session.cursor.seq} entries, written at the same time")
+        echo_step(f"{session.id}.jsonl has {session.cursor.seq} entries, written at the same time")
     return plan
 
 
@@ -204,27 +201,27 @@ async def _review(session: Session) -> None:
 
 
 async def _change_course(plan: Session) -> None:
-    _title("2. The plan takes a wrong turn, goes back, and keeps both branches in one file")
+    echo_title("2. The plan takes a wrong turn, goes back, and keeps both branches in one file")
     (crossroads,) = plan.find_by_label("crossroads")
     parser = await plan.append_message("assistant", "The parser first.")
     wrong = await plan.append_message("user", "The profile says that the passes cost the most.")
     await plan.set_label(parser, "wrong turn")
     await plan.branch_with_summary(crossroads, "The parser was tried first; the profile argued against it.")
-    _say(f"went back from {short(wrong)} to {short(crossroads)}, with a summary of the abandoned branch")
+    echo_step(f"went back from {short(wrong)} to {short(crossroads)}, with a summary of the abandoned branch")
     await plan.append_message("assistant", "Fewer passes, then.")
     await plan.append_message("user", "Do that.")
 
 
 async def _compact(plan: Session) -> None:
-    _title("3. The conversation is compacted; the originals stay")
+    echo_title("3. The conversation is compacted; the originals stay")
     before = await plan.context()
     last = before.messages[-1].entry_id
     await plan.append_compaction("The importer spends its time in passes: reduce them.", last, tokens_before=4200)
     done = await plan.append_message("assistant", "Merged three passes into one: twice as fast.")
     await plan.set_label(done, "done")
     after = await plan.context()
-    _say(f"a model sees {len(before.messages)} messages before, {len(after.messages)} after")
-    _say(f"the file still holds all {plan.message_count} messages")
+    echo_step(f"a model sees {len(before.messages)} messages before, {len(after.messages)} after")
+    echo_step(f"the file still holds all {plan.message_count} messages")
 
 
 def _kill_a_worker(folder: str) -> list[str]:
@@ -235,16 +232,16 @@ def _kill_a_worker(folder: str) -> list[str]:
     ) as worker:  # in its own process group: Ctrl-C reaches only this process, which kills the worker
         try:
             assert worker.stdout is not None
-            for line in worker.stdout:
-                if line.strip() == TORN:
+            for said in worker.stdout:
+                if said.strip() == TORN:
                     break
-                acknowledged.append(line.strip())
+                acknowledged.append(said.strip())
         finally:
             worker.kill()
-    _say(f"{len(acknowledged)} entries were acknowledged before SIGKILL")
+    echo_step(f"{len(acknowledged)} entries were acknowledged before SIGKILL")
     for finding in examine(os.path.join(folder, f"{SESSION}.jsonl")):
         where = f"{os.path.basename(finding.path)}:{finding.line}:{finding.byte}"
-        _say(f"doctor: {where}: {finding.code}")
+        echo_step(f"doctor: {where}: {finding.code}")
     return acknowledged
 
 
@@ -253,19 +250,8 @@ async def _recover(host: SessionHost, folder: str, acknowledged: list[str]) -> N
     survived = worker.path()
     lost = [entry_id for entry_id in acknowledged if entry_id not in survived]
     loss = f"{len(lost)} acknowledged entries were" if len(lost) > 1 else f"{len(lost) or 'no'} acknowledged entry was"
-    _say(f"reopened: {len(survived)} entries, {loss} lost")
+    echo_step(f"reopened: {len(survived)} entries, {loss} lost")
     await worker.append_message("assistant", "Here again. The last test passes now.")
     fragments = [name for name in sorted(os.listdir(folder)) if ".torn-" in name]
-    _say(f"continued with entry {worker.cursor.seq}; the fragment was kept as {', '.join(fragments)}")
-    _say(f"doctor: {len(examine(folder))} findings in all files")
-
-
-# -- output
-
-
-def _title(line: str) -> None:
-    click.echo(click.style(line, bold=True))
-
-
-def _say(line: str) -> None:
-    click.echo(f"   {line}")
+    echo_step(f"continued with entry {worker.cursor.seq}; the fragment was kept as {', '.join(fragments)}")
+    echo_step(f"doctor: {len(examine(folder))} findings in all files")

@@ -32,6 +32,7 @@ from ...projections.feed_events import Reset
 from ...remote import RemoteHost
 from ...stores.postgres.local_server import LocalServer
 from ...stores.postgres.store import PostgresStore
+from ..output import echo_step, echo_title
 
 LEASE_S = 3.0
 """After how many seconds the others may take what a killed host held; servers have 15 by default."""
@@ -139,9 +140,9 @@ async def play_cluster(port: int, opens: bool, story: Story) -> None:
         crew = Crew(url, folder, port)
         await to_thread.run_sync(crew.start, running)
         click.echo(crew.addresses[0])
-        _title("1. Three hosts serve the sessions of one database")
+        echo_title("1. Three hosts serve the sessions of one database")
         for address in crew.addresses:
-            _say(f"{address}{'  <- open this one' if address == crew.addresses[0] else ''}")
+            echo_step(f"{address}{'  <- open this one' if address == crew.addresses[0] else ''}")
         viewer = f"{crew.addresses[0]}/s/{SESSION}"
         verify = verify_for(crew.addresses[0])
         async with httpx2.AsyncClient(timeout=_ANSWERED_WITHIN_S, trust_env=False, verify=verify) as http:
@@ -152,7 +153,7 @@ async def play_cluster(port: int, opens: bool, story: Story) -> None:
             with anyio.fail_after(_DEADLINE_S):
                 await _tell(conversation, crew, story.pause_s)
             if story.goes_on:
-                _say(f"The conversation goes on: {viewer}   Ctrl-C ends it")
+                echo_step(f"The conversation goes on: {viewer}   Ctrl-C ends it")
                 while True:
                     await conversation.say()
                     await anyio.sleep(story.pause_s)
@@ -162,31 +163,31 @@ async def _tell(conversation: Conversation, crew: Crew, pause_s: float) -> None:
     seen: list[int] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_follow, crew.addresses[0], seen)
-        _title("2. A conversation, each message sent to another host, carried out by the one that owns it")
+        echo_title("2. A conversation, each message sent to another host, carried out by the one that owns it")
         for _ in range(_BEFORE):
             await conversation.say()
             await anyio.sleep(pause_s)
         owner = await conversation.owner()
-        _title("3. That host is killed in the middle of it")
+        echo_title("3. That host is killed in the middle of it")
         await to_thread.run_sync(crew.kill, owner)
-        _say(f"{_port(owner)} is gone; the others may take its sessions when its lease of {LEASE_S:g} s has ended")
+        echo_step(f"{_port(owner)} is gone; the others may take its sessions when its lease of {LEASE_S:g} s has ended")
         began = anyio.current_time()
         await conversation.say()
         heir = await conversation.owner()
-        _say(f"{_port(heir)} took the conversation over, {anyio.current_time() - began:.1f} s later")
+        echo_step(f"{_port(heir)} took the conversation over, {anyio.current_time() - began:.1f} s later")
         for _ in range(_AFTER - 1):
             await conversation.say()
             await anyio.sleep(pause_s)
-        _title("4. Nothing is lost, nothing is doubled")
+        echo_title("4. Nothing is lost, nothing is doubled")
         stored = await conversation.stored()
         said = conversation.acknowledged
-        _say(f"{counted(len(said), 'message')} acknowledged, {len(stored)} in the conversation: "
+        echo_step(f"{counted(len(said), 'message')} acknowledged, {len(stored)} in the conversation: "
              f"{'each once, in order' if stored == said else 'NOT THE SAME'}")  # fmt: skip
         with anyio.fail_after(_ANSWERED_WITHIN_S):
             while len(seen) < len(said):  # noqa: ASYNC110  # it is another task that appends to the list
                 await anyio.sleep(_AGAIN_S)
         gapless = "yes" if seen == [*range(1, len(seen) + 1)] else "NO"
-        _say(f"who followed it at {_port(crew.addresses[0])} saw {len(seen)}, without a gap: {gapless}")
+        echo_step(f"who followed it at {_port(crew.addresses[0])} saw {len(seen)}, without a gap: {gapless}")
         tasks.cancel_scope.cancel()
 
 
@@ -231,11 +232,11 @@ class Conversation:
             except httpx2.TransportError as error:
                 if anyio.current_time() > until:
                     raise Unavailable("no host of the demonstration answers: look at their logs") from error
-                _say(f"         {_port(address)} does not answer: the next host is asked")
+                echo_step(f"         {_port(address)} does not answer: the next host is asked")
                 continue
             _check(reply)
             self.acknowledged += reply.json()["ids"]
-            _say(f"{_port(address)}  {role}: {text}")
+            echo_step(f"{_port(address)}  {role}: {text}")
             return
 
     async def owner(self) -> str:
@@ -291,11 +292,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _port(address: str) -> str:
     return address.rpartition(":")[2].rjust(5)
-
-
-def _title(line: str) -> None:
-    click.echo(click.style(line, bold=True))
-
-
-def _say(line: str) -> None:
-    click.echo(f"   {line}")

@@ -39,7 +39,7 @@ _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everything: bool, as_json: bool) -> None:
-    """Check session files, alone or in directories at any depth, and the files that belong to them.
+    """Check sessions and what belongs to them, in files or whole directories.
 
     A database, given by its address, examines itself: whether sessions have all of their entries, what belongs to none,
     whether objects of archived sessions are as they were written, and leases that are over.

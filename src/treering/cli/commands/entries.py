@@ -23,11 +23,10 @@ from ..home import Home
 from ..messages import warn
 from ..opening import find_entry, find_leaf, opened
 from ..options import (
-    FormatName,
+    from_option,
     home_options,
     json_option,
     leaf_option,
-    programs_with_a_home,
     session_argument,
     session_completion,
     session_file,
@@ -45,7 +44,7 @@ _AT_ONCE = 256
 @json_option
 @home_options
 def entries(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
-    """Print the entries in file order; with --leaf, only those on the path to that entry.
+    """Print the entries in file order; with --leaf, those on the path to it.
 
     With --json, each entry is one line in the native format, whatever the format of the file, with its `seq`.
 
@@ -111,16 +110,10 @@ def _native_line(entry: Entry) -> bytes:
 @json_option
 @click.option("--from-start", is_flag=True, help="Print the existing entries first.")
 @click.option("--programs", is_flag=True, help="Follow the sessions of all programs of this machine instead.")
-@click.option(
-    "--from",
-    "names",
-    multiple=True,
-    type=FormatName(programs_with_a_home),
-    help="Follow the sessions of this program alone; can be given several times.",
-)
+@from_option("Follow the sessions of this program alone")
 @home_options
 def follow(
-    file: str | None, as_json: bool, from_start: bool, programs: bool, names: tuple[str, ...], root: str | None
+    file: str | None, as_json: bool, from_start: bool, programs: bool, from_programs: tuple[str, ...], root: str | None
 ) -> None:
     """Print each entry as another process appends it, until Ctrl-C.
 
@@ -138,13 +131,13 @@ def follow(
       treering follow --from codex --json | jq -r 'select(.state == "waits").title'
     """
     with suppress(KeyboardInterrupt):
-        if programs or names:
+        if programs or from_programs:
             given = "a SESSION" if file is not None else "--from-start" if from_start else "--root" if root else None
             if given is not None:
                 raise click.UsageError(f"{given} and --programs exclude each other")
             from ..programs import follow_programs
 
-            run(follow_programs, names, as_json)
+            run(follow_programs, from_programs, as_json)
             return
         if file is None:
             raise click.UsageError("Missing argument 'SESSION': give one, or --programs")

@@ -31,7 +31,7 @@ _Named: TypeAlias = dict[str, str | None]
 @home_options
 @click.pass_context
 def archive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
-    """Archive sessions: leave them out of the listing, and keep everything.
+    """Archive sessions: keep them, and leave them out of the listing.
 
     Their files are compressed if possible. `treering sessions --archived` lists them; they can be searched, shown and
     exported as before. Continuing an archived session restores it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ import click
 
 from ...actors.catalog.settings import root_of
 from ...actors.host.runtime import random_id
+from ...events.errors import InvalidInput
 from ...events.stores.base import Ref, Store
 from ...events.stores.copying import CopyReport, copy_logs
 from ...events.stores.opening import store_at
@@ -52,6 +54,8 @@ def copy(ctx: click.Context, source: str, target: str, as_json: bool) -> None:
     roots = (str(root_of(source, "FROM")), str(root_of(target, "TO")))
     if roots[0] == roots[1]:
         raise click.UsageError("FROM and TO are the same place: give two")
+    if os.path.isabs(roots[0]) and not os.path.lexists(roots[0]):
+        raise InvalidInput(f"there is no directory {line(source)}: give the one that holds the sessions")
     report = run(_copy, *roots)
     for each in report.failed:
         click.echo(f"treering: {line(each.ref)}: {sentence(each.error)}", err=True)

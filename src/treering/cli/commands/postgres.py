@@ -13,6 +13,7 @@ from ...events.errors import ExtraMissing, InvalidInput, NotFound, Unavailable
 from ...events.stores.hosts import HostRow, Hosts
 from ...events.texts import counted
 from ..columns import GAP, aligned
+from ..command_list import Commands
 from ..home import Home
 from ..options import json_option, quiet_option, root_option
 from ..output import clean, columns, echo_json, line, run, show, tell
@@ -50,7 +51,7 @@ def _administration(root: str | None) -> Administration:
     return Administration(addresses[0])
 
 
-@click.group()
+@click.group(cls=Commands)
 def postgres() -> None:
     """Look after a PostgreSQL database of sessions.
 
@@ -198,7 +199,7 @@ def restored(as_json: bool, root: str | None) -> None:
 # -- the hosts
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Commands, invoke_without_command=True)
 @json_option
 @root_option
 @click.pass_context
@@ -218,6 +219,8 @@ def hosts(ctx: click.Context, as_json: bool, root: str | None) -> None:
     if ctx.invoked_subcommand is None:
         found = run(_hosts, Home.at(root))
         show(found, _host_lines(found), as_json=as_json)
+    else:
+        ctx.default_map = {ctx.invoked_subcommand: {"root": root}}  # it may stand before the subcommand, too
 
 
 @hosts.command()
@@ -225,10 +228,11 @@ def hosts(ctx: click.Context, as_json: bool, root: str | None) -> None:
 @click.option(
     "--wait",
     "wait_s",
+    metavar="SECONDS",
     default=60.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="For how many seconds to wait until it has let go of all.",
+    help="For how long to wait until it has let go of all.",
 )
 @quiet_option
 @root_option

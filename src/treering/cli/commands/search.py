@@ -38,10 +38,8 @@ _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted
     "--role", metavar="ROLE", help="Search only messages with this role, or entries of this type, such as compaction."
 )
 @click.option("--tool", metavar="NAME", help="Search only messages that call this tool or hold its result.")
-@click.option(
-    "--after", metavar="TIME", type=Moment(), help="Search only entries appended at this time or later: a date, or 7d."
-)
-@click.option("--before", metavar="TIME", type=Moment(), help="Search only entries appended earlier.")
+@click.option("--after", type=Moment(), help="Search only entries appended at this time or later: a date, or 7d.")
+@click.option("--before", type=Moment(), help="Search only entries appended earlier.")
 @click.option(
     "-n", "--limit", metavar="N", type=Count(min=1), default=50, show_default=True, help="Show at most N hits."
 )

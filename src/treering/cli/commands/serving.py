@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +23,9 @@ from msgspec import Struct
 from ...actors.host.host import SessionHost
 from ...events.disk.disk import OsDisk
 from ...events.errors import ExtraMissing, InvalidInput
-from ..home import Home
-from ..options import home_options, json_option, root_option
+from ..command_list import Commands
+from ..home import TOKEN, Home, token_in
+from ..options import Moment, home_options, json_option, port_option, root_option
 from ..output import echo_json, run
 
 if TYPE_CHECKING:
@@ -37,25 +38,21 @@ if TYPE_CHECKING:
     from ...server.tokens import Tokens
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-_TOKEN_VARIABLE = "TREERING_TOKEN"  # the name of a variable, not a token
-_UNITS_S = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @click.command()
 @click.argument("root", required=False)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option(
-    "--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 for a free one."
-)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@port_option("The port; 0 for a free one.")
 @click.option("--uds", type=click.Path(path_type=Path), help="Listen at a Unix socket instead.")
 @click.option("--token-file", type=click.Path(path_type=Path), help="A file with a token that may do everything.")
 @click.option("--read-only", is_flag=True, help="Refuse all writes.")
 @click.option("--programs", is_flag=True, help="Show the sessions of all programs of this machine, to be read only.")
 @click.option("--open", "opens", is_flag=True, help="Open the viewer in the browser of this machine.")
-@click.option("--root-path", default="", help="The path under which a proxy shows the server.")
-@click.option("--allowed-host", multiple=True, help="Another name by which requests may address the server.")
-@click.option("--allow-origin", multiple=True, help="Another origin whose pages may ask, such as https://app.example.")
-@click.option("--trusted-proxy", multiple=True, help="The address of a proxy whose forwarded headers count.")
+@click.option("--root-path", metavar="PATH", default="", help="The path under which a proxy shows the server.")
+@click.option("--allowed-host", metavar="NAME", multiple=True, help="Another name by which requests may call it.")
+@click.option("--allow-origin", metavar="URL", multiple=True, help="Let pages of this origin ask: https://app.example.")
+@click.option("--trusted-proxy", metavar="ADDRESS", multiple=True, help="A proxy whose forwarded headers count.")
 @click.option("--ssl-certfile", type=click.Path(path_type=Path), help="The certificate, for TLS.")
 @click.option("--ssl-keyfile", type=click.Path(path_type=Path), help="The key of the certificate.")
 @click.option(
@@ -88,7 +85,7 @@ def serve(
 
     The first line on stdout is the address; requests and errors are logged on stderr as JSON. Without a token only this
     machine may ask: `treering token create` makes one, and from then on each request needs one. Then a second line is a
-    link that signs a browser in, once, within ten minutes.
+    link that signs a browser in, once, within ten minutes. Options of hosts, origins, proxies, peers may be repeated.
 
     \b
     Examples:
@@ -258,17 +255,21 @@ def _shown(host: str) -> str:
 
 
 def _log_as_json() -> None:
-    """Log events on stderr, one JSON object a line."""
+    """Log events on stderr, one JSON object a line, and what other libraries log in the same form."""
+    add_level, add_time = structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)
+    render = structlog.processors.JSONRenderer()
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
+        processors=[add_level, add_time, render],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format='{"event": "log", "message": "%(message)s"}')
+    others = structlog.stdlib.ProcessorFormatter(
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, render],
+        foreign_pre_chain=[add_level, add_time, structlog.processors.format_exc_info],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(others)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def _tokens(folder: str, token_file: Path | None = None) -> Tokens:
@@ -283,9 +284,8 @@ def _tokens(folder: str, token_file: Path | None = None) -> Tokens:
         from ...server.tokens import Tokens
     except ImportError as error:
         raise ExtraMissing("the server needs more packages: pip install 'treering[server]'") from error
-    given = [os.environ[_TOKEN_VARIABLE]] if os.environ.get(_TOKEN_VARIABLE) else []
-    if token_file is not None:
-        given.append(token_file.read_text(encoding="utf-8").strip())
+    given = [os.environ[TOKEN]] if os.environ.get(TOKEN) else []
+    given += [] if token_file is None else [token_in(token_file)]
     return Tokens(Path(folder, ".treering", "tokens.json"), OsDisk(), given=given)
 
 
@@ -314,7 +314,7 @@ async def _answer_agent(home: Home, read_only: bool) -> None:
         await StdioServer(HostReach(host, may_write=not read_only)).run()
 
 
-@click.group()
+@click.group(cls=Commands)
 def token() -> None:
     """Manage the tokens by which a server knows who asks.
 
@@ -328,9 +328,9 @@ def token() -> None:
 @token.command()
 @click.option("--role", type=click.Choice(["read", "write", "admin"]), required=True, help="What its owner may do.")
 @click.option("--prefix", help="Only sessions whose key begins with this, which ends with ':'.")
-@click.option("--expires", help="When it ends: 30m, 12h, 30d or 2w from now; by default never.")
+@click.option("--expires", type=Moment(ahead=True), help="When it ends: a date, or 30d from now; by default never.")
 @root_option
-def create(role: str, prefix: str | None, expires: str | None, root: str | None) -> None:
+def create(role: str, prefix: str | None, expires: datetime | None, root: str | None) -> None:
     """Make a token, and print it; only a hash of it is kept.
 
     \b
@@ -338,7 +338,7 @@ def create(role: str, prefix: str | None, expires: str | None, root: str | None)
       treering token create --role admin
       treering token create --role write --prefix team-a: --expires 30d
     """
-    click.echo(_tokens(Home.at(root).folder).create(role, prefix=prefix, expires=_moment(expires)))  # type: ignore[arg-type]  # a choice
+    click.echo(_tokens(Home.at(root).folder).create(role, prefix=prefix, expires=expires))  # type: ignore[arg-type]  # a choice
 
 
 @token.command("list")
@@ -363,17 +363,3 @@ def revoke(token_id: str, root: str | None) -> None:
     """End a token now, in servers that run too; TOKEN_ID is its id in the list."""
     if not _tokens(Home.at(root).folder).revoke(token_id):
         raise InvalidInput(f"there is no token {token_id!r}: `treering token list` shows their ids")
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Return the time that a duration from now means.
-
-    Raises:
-        InvalidInput: It is no duration.
-    """
-    if text is None:
-        return None
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS_S or not number.isascii() or not number.isdigit():
-        raise InvalidInput(f"{text!r} is no duration: give 30m, 12h, 30d or 2w")
-    return datetime.now(UTC) + timedelta(seconds=int(number) * _UNITS_S[unit])

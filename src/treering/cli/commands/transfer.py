@@ -18,7 +18,7 @@ from ...events.texts import counted
 from ..home import Home
 from ..messages import sentence
 from ..opening import find_entry
-from ..options import FormatName, home_options, json_option, programs_with_a_home, quiet_option, session_argument
+from ..options import FormatName, from_option, home_options, json_option, quiet_option, session_argument
 from ..output import echo_document, echo_json, line, run, show, tell, transient_progress
 from ..rows import short
 
@@ -124,13 +124,7 @@ def _format_names() -> Sequence[str]:
 
 @click.command("import")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False))
-@click.option(
-    "--from",
-    "programs",
-    multiple=True,
-    type=FormatName(programs_with_a_home),
-    help="Import all sessions of this program from where it keeps them; can be given several times.",
-)
+@from_option("Import all sessions of this program from where it keeps them")
 @click.option(
     "-f",
     "--format",
@@ -145,7 +139,7 @@ def _format_names() -> Sequence[str]:
 def import_(
     ctx: click.Context,
     paths: tuple[str, ...],
-    programs: tuple[str, ...],
+    from_programs: tuple[str, ...],
     format_: str | None,
     as_json: bool,
     root: str | None,
@@ -164,11 +158,11 @@ def import_(
       treering import session.json --format picoclaw
     """
     sources = [(path, format_) for path in paths]
-    if programs:
+    if from_programs:
         from ...formats.programs import homes
 
         kept_in = homes(os.environ)
-        sources += [(str(kept_in[name]), name) for name in programs]
+        sources += [(str(kept_in[name]), name) for name in from_programs]
     if not sources:
         raise click.UsageError("Missing argument 'PATH...': give a path, or a program with --from")
     imported = run(_import, Home.at(root), sources)
