@@ -174,3 +174,35 @@ async def test_a_person_acts_on_a_session(
     await delete.click()
     await expect(page).to_have_url(re.compile("/sessions"))
     assert [row.id for row in await host.list_sessions(status="any")] == []
+
+
+async def test_what_is_typed_while_a_message_is_sent_stays_and_what_was_sent_does_not(
+    host: SessionHost, site: Site, page: Page
+) -> None:
+    session = await host.create("a")
+    await session.append_message("user", "Hello")
+    await page.goto(f"{site.url}s/a")
+    field = page.get_by_role("textbox", name="Message to append")
+
+    async def type_on(route: Route) -> None:
+        await field.press_sequentially(" And more.")
+        await route.continue_()
+
+    await page.route("**/entries", type_on, times=1)
+    await field.fill("First.")
+    await field.press("Control+Enter")
+    await expect(page.locator(".path").get_by_text("First.")).to_be_visible()
+    await expect(field).to_have_value("And more.")
+
+    async def leave(route: Route) -> None:
+        await page.get_by_role("link", name="Sessions").first.click()
+        await expect(field).to_have_count(0)
+        await route.continue_()
+
+    await page.route("**/entries", leave, times=1)
+    await field.press("Control+Enter")
+    while await page.evaluate("() => localStorage.getItem('treering.draft.a')") is not None:
+        pass  # until the reply has come
+    assert (await _said(session))[1:] == ["First.", "And more."]
+    await page.go_back()
+    await expect(field).to_have_value("")

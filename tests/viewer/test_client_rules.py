@@ -155,3 +155,17 @@ async def test_a_request_is_repeated_by_its_key_and_refused_as_the_server_says(p
     keys = [headers["idempotency-key"] for _, headers, _ in server.asked]
     assert len(set(keys[:5])) == 1
     assert len(set(keys)) == 3
+
+
+async def test_what_a_try_deleted_whose_reply_was_lost_is_deleted(page: Page, allowed: list[str]) -> None:
+    allowed += ["net::ERR", "404"]
+    gone = reply(404, {"type": "t", "error": "SessionNotFound"})
+    async with scripted(b"", gone, gone) as server:
+        await page.goto(f"{server.url}client.js")
+        statuses = await page.evaluate("""async () => {
+          const { connect } = await import("./client.js");
+          const told = ({ status }) => status;
+          const once = () => connect(document.baseURI).delete("sessions/a").then(() => "deleted", told);
+          return [await once(), await once()];
+        }""")
+    assert statuses == ["deleted", 404]

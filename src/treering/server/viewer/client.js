@@ -210,6 +210,9 @@ export class Server {
         if (value?.server_time) this._setClock(Date.parse(value.server_time), true);
         return { status: reply.status, body: value, text, etag: reply.headers.get("etag"), headers: reply.headers };
       } catch (error) {
+        if (verb === "DELETE" && attempt > 1 && /** @type {Problem} */ (error).status === 404) {
+          return { status: 404, body: undefined, text: "", etag: null, headers: new Headers() }; // a try deleted it
+        }
         const isMomentary = error instanceof Offline || (error instanceof Problem && error.retry);
         if (!isMomentary || attempt >= last || signal?.aborted) throw error;
         const wait = Math.random() * Math.min(250 * 2 ** attempt, 4_000);

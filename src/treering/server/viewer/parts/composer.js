@@ -43,7 +43,9 @@ export class Composer extends Component {
 
   #set(change) {
     this.#key = null;
-    this.setState(change, () => keepDraft(this.props.session, { text: this.state.text, below: this.state.below }));
+    const { text, below } = { ...this.state, ...change };
+    keepDraft(this.props.session, { text, below }); // also where the page was left while something was sent
+    this.setState(change);
   }
 
   #grow() {
@@ -70,8 +72,8 @@ export class Composer extends Component {
   };
 
   /**
-   * Send what was typed. The text goes only when the server has taken it; a repetition after a lost reply carries the
-   * same key, so that nothing is written twice.
+   * Send what was typed. The text goes only when the server has taken it, and what was typed meanwhile stays; a
+   * repetition after a lost reply carries the same key, so that nothing is written twice.
    */
   async #send({ below = this.state.below?.id, leaf = this.props.model.liveLeaf }) {
     const { text, isSending } = this.state;
@@ -86,7 +88,10 @@ export class Composer extends Component {
           ? { body: payload, ifMatch: `leaf:${encodeURIComponent(leaf ?? "")}`, key: this.#key }
           : { body: { entries: [payload], below }, key: this.#key };
       await server.post(`${this.props.model.path}/entries`, options);
-      this.#set({ text: "", below: null, conflict: null, isSending: false });
+      const now = this.state.text;
+      const rest = now.startsWith(text) ? now.slice(text.length).trimStart() : now;
+      this.#set({ text: rest, below: null, conflict: null, isSending: false });
+      if (!this.#field.current) return;
       this.#grow();
       this.props.onSent();
     } catch (error) {
