@@ -1,7 +1,7 @@
 """Streams over HTTP: each entry once, in order, over cuts and changes of the log; views, listings and many sessions."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from time import monotonic
@@ -11,7 +11,10 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from treering import Cursor, SessionHost, SessionSummary
+from treering import Cursor, Limits, SessionHost, SessionSummary
+from treering.events.errors import StoreUnavailable
+from treering.events.stores.base import Page, Ref
+from treering.events.stores.memory import MemoryStore
 from treering.projections.context import Context
 from treering.projections.context_changes import ContextChange, apply_change
 from treering.projections.tree import Tree, TreeChange
@@ -504,6 +507,40 @@ async def test_a_busy_session_is_told_a_few_times_a_second_its_last_always(tmp_p
             while told[-1].data["row"]["state"]["line"] != "line 299":
                 told.append(await anext(events))
             assert len(told) <= 2 + (monotonic() - began) / every_s
+
+
+class Unreachable(MemoryStore):
+    """A store that cannot be reached while it is told so."""
+
+    is_out = False
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        if self.is_out:
+            raise StoreUnavailable("the database cannot be reached")
+        return await super().bodies(ref, generation, seqs)
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        if self.is_out:
+            raise StoreUnavailable("the database cannot be reached")
+        return await super().read(ref, generation, after, through=through)
+
+
+async def test_a_stream_is_opened_again_after_what_passes(served: Serve) -> None:
+    store = Unreachable()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host, served(host) as client:
+        session = await host.create("a")
+        for number in range(3):
+            await session.append_message("user", str(number))
+        await client.ask("GET", "/v1/sessions/a")
+        store.is_out = True
+        told = await client.events("/v1/sessions/a/events")
+        async with client.follow("/v1/events", body={"sessions": {"a": {}}}) as events:
+            assert (await anext(events)).event == "set"
+            with anyio.fail_after(20):
+                told += [each async for each in events]
+        assert [(each.event, each.data["reconnect"]) for each in told] == [("bye", True)] * 2
+        store.is_out = False
+        assert seqs(await client.events("/v1/sessions/a/events?live=false")) == [1, 2, 3]
 
 
 async def test_a_set_is_not_changed_of_a_stream_that_has_ended_meanwhile(

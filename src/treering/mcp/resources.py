@@ -9,7 +9,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
-from ..events.errors import SessionNotFound, TreeringError
+from ..events.errors import TreeringError
 from ..events.redaction import Redaction
 from ..events.stores.base import Cursor
 from ..projections.feed_events import LeafMove
@@ -148,9 +148,7 @@ class Following:
                             await tell(uri_of(session_id))
                             await anyio.sleep(_TOLD_EVERY_S)
                         is_new = is_new and not moves
-            except (StopAsyncIteration, SessionNotFound):
-                await self._ended(session_id, tell)
-            except TreeringError:  # it cannot be read: whoever reads it is told why
+            except (StopAsyncIteration, TreeringError):  # it is gone, or cannot be read: whoever reads it is told why
                 await self._ended(session_id, tell)
 
     async def _ended(self, session_id: str, tell: Tell) -> None:

@@ -28,11 +28,7 @@ from .principals import Principal
 if TYPE_CHECKING:
     from .service import Service
 
-HEADERS = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-store, no-transform",
-    "x-accel-buffering": "no",
-}
+HEADERS = {"content-type": "text/event-stream", "cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
 """Headers that keep proxies from holding a stream back, storing it or changing it."""
 
 _BEGINNING = b": ok\nretry: 2000\n\n"
@@ -58,6 +54,9 @@ class Bye(Struct, frozen=True):
 
 GONE = Bye("deleted", reconnect=False, retry_ms=0)
 """The end of a stream whose session is gone."""
+
+AGAIN = Bye("rotate", reconnect=True, retry_ms=2000)
+"""The end of a stream that may go on when it is opened again."""
 
 
 def _bye(bye: Bye) -> bytes:

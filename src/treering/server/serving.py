@@ -7,6 +7,7 @@ sockets closed, the host and its locks released.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import signal
@@ -68,9 +69,7 @@ def _remove_left(uds: Path) -> None:
     if uds.is_socket():
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(_REFUSES_WITHIN_S)
-            try:
-                asking.connect(str(uds))
-            except ConnectionRefusedError:
+            if asking.connect_ex(str(uds)) == errno.ECONNREFUSED:
                 uds.unlink()
 
 

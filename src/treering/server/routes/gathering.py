@@ -18,7 +18,7 @@ from msgspec import Struct
 from ...actors.session.session import Session
 from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
 from ...events.problem import Problem
-from ..event_stream import EventStream, Push
+from ..event_stream import AGAIN, Bye, EventStream, Push
 from ..http.blocks import block
 from ..http.fields import Count, Since
 from ..http.wire import encode
@@ -94,19 +94,20 @@ class Gathering:
         self._push: Push
         self._tasks: TaskGroup
         self._changing = anyio.Lock()
+        self._ending: Bye | None = None
 
-    async def run(self, push: Push) -> None:
-        """Send the events of all sessions until the reader leaves; see `change`."""
+    async def run(self, push: Push) -> Bye | None:
+        """Send the events of all sessions until the reader leaves, or has to come again; see `change`."""
         self._push = push
-        gatherings = _open.setdefault(self._service, {})
-        gatherings[self.name] = self
+        _open.setdefault(self._service, {})[self.name] = self
         try:
             async with anyio.create_task_group() as self._tasks:
                 async with self._changing:
                     await self._change(GatheringChange(revision=0, add=self._call.body.sessions))
                 await anyio.sleep_forever()
         finally:
-            del gatherings[self.name]
+            del _open[self._service][self.name]
+        return self._ending
 
     async def change(self, change: GatheringChange) -> GatheringSet:
         """Change the set, and return what came of it once the stream says so.
@@ -173,8 +174,13 @@ class Gathering:
             try:
                 await SessionStream(self._service, session, after, following.kinds, push, name=session_id).run()
             except TreeringError as error:
+                problem = self._service.problem(error)
+                if problem.retry:
+                    self._ending = AGAIN  # with all sessions, each from where it was
+                    self._tasks.cancel_scope.cancel()
+                    return
                 self._scopes.pop(session_id, None)
-                await push(block("problem", encode(SessionProblem(session_id, self._service.problem(error)))))
+                await push(block("problem", encode(SessionProblem(session_id, problem))))
 
 
 _open: WeakKeyDictionary[Service, dict[str, Gathering]] = WeakKeyDictionary()

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ...actors.session.session import Session
 from ...events.errors import SessionNotFound, TreeringError
 from ...projections.views import Snapshot
-from ..event_stream import GONE, Bye, EventStream, Push
+from ..event_stream import AGAIN, GONE, Bye, EventStream, Push
 from ..http.blocks import block
 from ..http.fields import Name, Since
 from ..http.wire import encode
@@ -124,13 +124,16 @@ async def send_transients(call: Call[Nothing, NewTransients]) -> Reply:
 async def _to_the_end(
     service: Service, push: Push, run: Callable[[Push], Awaitable[None]], *, live: bool
 ) -> Bye | None:
-    """Run a stream; say what cannot be read, and that nothing more follows."""
+    """Run a stream; say what cannot be read, and that nothing more follows, unless that passes."""
     try:
         await run(push)
     except SessionNotFound:
         return None if service.stopping.is_set() else GONE
     except TreeringError as error:
-        await push(block("problem", encode(service.problem(error))))
+        problem = service.problem(error)
+        if problem.retry:  # a store that cannot be reached for a while, for example
+            return AGAIN
+        await push(block("problem", encode(problem)))
         return GONE
     return GONE if live else None
 
