@@ -113,6 +113,18 @@ async def test_entries_make_the_tree_that_they_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_stores_that_append_to_a_transcript_at_the_same_time_make_one_conversation() -> None:
+    lines = [entry(f"u{at}", f"u{at - 1}" if at else None, str(at)) for at in range(6)]
+    async with SessionHost() as host:
+        await sent(TreeringSessionStore(host), lines[0])
+        await asyncio.gather(*[sent(TreeringSessionStore(host), each) for each in lines[1:]])
+        assert await sent(TreeringSessionStore(host), *lines) == lines
+        (row,) = await host.list_sessions()
+        messages = await (await host.load(row)).messages()
+        assert [plain_text(each.content) for each in messages] == [str(at) for at in range(6)]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_no_message_can_show_is_kept_and_what_is_no_json_refused(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         store = TreeringSessionStore(host)

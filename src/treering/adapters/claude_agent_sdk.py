@@ -26,7 +26,7 @@ from ..events.errors import SessionExists
 from ..events.json_values import raw_object
 from ..projections.summary import SessionSummary
 from .claude_transcripts import ENTRY, SUMMARY, Transcript
-from .hosting import Hosting, HostOrRoot
+from .hosting import Hosting, HostOrRoot, lock_of
 from .session_index import SessionIndexes
 from .versions import CLAUDE_AGENT_SDK
 
@@ -134,7 +134,7 @@ class TreeringSessionStore:
     async def _append(self, host: SessionHost, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         raws = [raw_object(entry, "an entry") for entry in entries]
         transcript = await self._transcripts.made(host, _name(key), partial(self._create, host, key, entries, raws))
-        async with transcript.lock:
+        async with lock_of(host, _name(key)), transcript.lock:  # other objects may append, too
             await transcript.catch_up()
             try:
                 await self._append_fresh(transcript, key, entries, raws)
