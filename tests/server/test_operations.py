@@ -221,6 +221,16 @@ def test_a_file_without_a_token_is_refused_by_name(tmp_path: Path, content: byte
         )
 
 
+def test_a_certificate_that_cannot_be_used_is_refused_by_name(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("no key")
+    for certificate in (tmp_path / "missing", key):
+        tls = ("--ssl-certfile", str(certificate), "--ssl-keyfile", str(key))
+        refused = treering("serve", str(tmp_path / "root"), "--port", "0", *tls)
+        assert refused.exit_code == 1
+        assert f"the certificate {certificate} cannot be used with the key {key}" in refused.stderr
+
+
 def test_an_option_may_stand_before_the_subcommand_that_has_it(tmp_path: Path) -> None:
     root = str(tmp_path / "root")
     assert treering("token", "--root", root, "create", "--role", "admin").exit_code == 0

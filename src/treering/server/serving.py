@@ -109,6 +109,9 @@ async def serve(
         trusted_proxies: The addresses whose forwarded headers count.
         certificate: The files of a certificate and its key, for TLS.
         started: Called when requests are answered.
+
+    Raises:
+        InvalidInput: The certificate cannot be used.
     """
     limits = application.service.limits
     connections_max = min(limits.connections_max, _open_files_max(2 * limits.connections_max) // 2)  # half for the host
@@ -132,6 +135,12 @@ async def serve(
         ssl_certfile=files[0],
         ssl_keyfile=files[1],
     )
+    try:
+        config.load()
+    except OSError as error:  # only TLS reads files here, and names none of them
+        listening.close()
+        reason = f"the certificate {files[0]} cannot be used with the key {files[1]} ({error.strerror})"
+        raise InvalidInput(f"{reason}: give two files in PEM that belong together") from error
     server = _Server(config, protocol, started)
     application.service.metrics.connections.set_function(lambda: len(server.server_state.connections))
 

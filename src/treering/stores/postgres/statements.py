@@ -230,7 +230,8 @@ where ref = %(ref)s and owner = %(owner)s and epoch = %(epoch)s and object = %(o
 returning history, head
 """
 
-_IDENTITY = "select identity::text from {s}.meta"
+IDENTITY = "select identity::text from {s}.meta"
+"""What no other database has in the names of its objects."""
 
 _EXIST = "select ref from {s}.logs where ref = any(%(refs)s) and header is not null"
 
@@ -333,7 +334,7 @@ class Statements:
         self.put = of(_PUT)
         self.pack = of(_PACK)
         self.unpack = of(_UNPACK)
-        self.identity = of(_IDENTITY)
+        self.identity = of(IDENTITY)
         self.exist = of(_EXIST)
         self.page = of(_PAGE)
         self.changed = of(_CHANGED)

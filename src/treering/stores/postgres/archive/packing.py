@@ -19,7 +19,7 @@ from ....events.disk.packed import best_suffix, codec_of
 from ....events.errors import LeafMoved, LogDamaged, StoreUnavailable, TreeringError
 from ....events.stores.base import Lease, Page, Ref
 from ....events.telemetry import logger
-from ..connections import Connections, is_lost
+from ..connections import Connections, is_lost, row_of
 from ..owning import Holdings
 from ..statements import Statements
 from . import objects
@@ -163,7 +163,6 @@ class Packer:
     def _its_identity(self) -> str:
         """Return what no other database has in the names of its objects."""
         if self._identity is None:
-            row = self._connections.ask(lambda connection: connection.execute(self._statements.identity).fetchone())
-            assert row is not None
-            self._identity = str(row[0])
+            (identity,) = self._connections.ask(lambda connection: row_of(connection, self._statements.identity))
+            self._identity = str(identity)
         return self._identity

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from ..connections import row_of
 from ..schema import Connection
-from ..statements import filled_in
+from ..statements import IDENTITY, filled_in
 from . import objects
 
 _UNUSED = """
@@ -23,8 +24,6 @@ where not exists (select from {s}.logs l where l.object is not null and substrin
     and not exists (select from {s}.logs l where l.epoch = found.epoch and l.owner is not null)
 order by name
 """
-
-_IDENTITY = "select identity::text from {s}.meta"
 
 _NAME = re.compile(r"[0-9a-f]{64}-(\d{1,18})\.jsonl\.(?:zst|gz)")
 _FOLDERS = tuple(f"{number:02x}" for number in range(256))
@@ -70,10 +69,9 @@ def sweep(connection: Connection, schema: str, place: str, *, dry_run: bool) -> 
 
 
 def _folders(connection: Connection, of: Callable[[str], bytes], place: str) -> Iterator[tuple[str, list[str]]]:
-    row = connection.execute(of(_IDENTITY)).fetchone()
-    assert row is not None
+    (identity,) = row_of(connection, of(IDENTITY))
     for number in _FOLDERS:
-        folder = f"{place}/{row[0]}/{number}"
+        folder = f"{place}/{identity}/{number}"
         names = [name for name in objects.names(folder) if _NAME.fullmatch(name)]
         if names:
             yield folder, names
