@@ -165,10 +165,7 @@ def _mark(entry: Entry) -> dict[str, JSON] | None:
 
 
 _NAMED_BY_TYPE = frozenset(
-    {
-        *("computer_call", "file_search_call", "web_search_call", "code_interpreter_call", "shell_call"),
-        "apply_patch_call",
-    }
+    ("computer_call", "file_search_call", "web_search_call", "code_interpreter_call", "shell_call", "apply_patch_call")
 )
 _OF_SERVERS = frozenset({"mcp_call", "mcp_approval_request"})
 _SEARCHES = frozenset({"tool_search_call", "tool_search_output"})

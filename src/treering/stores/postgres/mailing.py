@@ -110,12 +110,7 @@ class Mailing:
 
     def answer(self, answers: Mapping[str, bytes]) -> None:
         """See `Inbox.answer`."""
-        wanted = {
-            "owner": self._me,
-            "ids": list(answers),
-            "answers": list(answers.values()),
-            "channel": self._channel,
-        }
+        wanted = {"owner": self._me, "ids": list(answers), "answers": list(answers.values()), "channel": self._channel}
         with self._connections.use() as connection:
             connection.execute(self._statements.answer, wanted)
 
