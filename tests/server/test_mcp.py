@@ -112,12 +112,14 @@ async def test_a_client_follows_on_a_stream_of_its_own(agents: dict[str, Agent],
             assert event.data["params"] == {"uri": URI + session.id}
             await session.append_message("assistant", words)
         await red.client.ask("GET", "/mcp", status=429, headers={**red.headers, **mine})  # `streams_max`
+        await blue.client.ask("DELETE", "/mcp", status=404, headers={**blue.headers, **mine})
+        await red.client.ask("DELETE", "/mcp", headers={**red.headers, **mine})
+        with anyio.fail_after(20):
+            assert [event async for event in events] in ([], [event]), "it ends with its client"
     # Without hello, and with somebody else's, there is nothing to follow.
     await blue.client.ask("GET", "/mcp", status=400, headers=blue.headers)
     await blue.client.ask("GET", "/mcp", status=404, headers={**blue.headers, **mine})
-    await blue.client.ask("DELETE", "/mcp", status=404, headers={**blue.headers, **mine})
     assert (await red.post("resources/subscribe", {"uri": URI + session.id}))["error"]["code"] == -32601
-    await red.client.ask("DELETE", "/mcp", headers={**red.headers, **mine})
     await red.post("ping", {}, mine, status=404)
 
 

@@ -167,13 +167,9 @@ async def _end_through(index: LogIndex, leaf: int, seq: int) -> int:
     """Return the end of a path through an entry: the present one if it leads there, or the newest below the entry."""
     if place_on(index.path(leaf), seq) is not None:
         return leaf
-    last, _ = await _looked_through(index)
+    find = partial(descendants, index)
+    last, _ = find() if index.head <= _INLINE_MAX else await anyio.to_thread.run_sync(find)
     return last[seq]
-
-
-async def _looked_through(index: LogIndex) -> tuple[Sequence[int], Sequence[int]]:
-    run = partial(descendants, index)
-    return run() if index.head <= _INLINE_MAX else await anyio.to_thread.run_sync(run)
 
 
 async def _shown(log: OpenLog, seqs: Iterable[int], redaction: Redaction) -> dict[int, ShownEntry | None]:

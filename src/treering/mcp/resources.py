@@ -93,6 +93,7 @@ class Following:
         self._told: dict[str, Cursor] = {}  # by session: the end of its log when the client was told last
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._changed = anyio.Event()
+        self._running = anyio.CancelScope()
         self.is_run = False
 
     async def add(self, reach: Reach, uri: str) -> None:
@@ -117,11 +118,17 @@ class Following:
         if (scope := self._scopes.pop(session_id, None)) is not None:
             scope.cancel()
 
+    def end(self) -> None:
+        """Follow nothing any longer: the client has left."""
+        self._told.clear()
+        self._running.cancel()
+
     async def run(self, reach: Reach, tell: Tell) -> None:
-        """Tell of changes until it is cancelled; of each session at most some times a second."""
+        """Tell of changes until it is cancelled or ended; of each session at most some times a second."""
         self.is_run = True
         try:
             async with anyio.create_task_group() as tasks:
+                self._running = tasks.cancel_scope
                 while True:
                     for session_id in self._told.keys() - self._scopes.keys():
                         scope = self._scopes[session_id] = anyio.CancelScope()
@@ -149,9 +156,6 @@ class Following:
                             await anyio.sleep(_TOLD_EVERY_S)
                         is_new = is_new and not moves
             except (StopAsyncIteration, TreeringError):  # it is gone, or cannot be read: whoever reads it is told why
-                await self._ended(session_id, tell)
-
-    async def _ended(self, session_id: str, tell: Tell) -> None:
-        self._told.pop(session_id, None)
-        self._scopes.pop(session_id, None)
-        await tell(uri_of(session_id))
+                self._told.pop(session_id, None)
+                self._scopes.pop(session_id, None)
+                await tell(uri_of(session_id))

@@ -26,7 +26,7 @@ class McpClients:
         client_id, following = secrets.token_urlsafe(24), Following()
         self._clients[client_id] = principal.name, following
         if len(self._clients) > _CLIENTS_MAX:
-            del self._clients[next(iter(self._clients))]
+            self._clients.pop(next(iter(self._clients)))[1].end()
         return client_id, following
 
     def find(self, principal: Principal, client_id: str) -> Following:
@@ -47,5 +47,5 @@ class McpClients:
         Raises:
             NotFound: See `find`.
         """
-        self.find(principal, client_id)
+        self.find(principal, client_id).end()
         del self._clients[client_id]
