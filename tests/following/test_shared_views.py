@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from structlog.testing import capture_logs
@@ -212,30 +213,41 @@ class Disturbed(MemoryStore):
             raise LogReplaced("it was replaced")
 
 
-async def test_a_view_of_a_log_that_is_replaced_once_is_built_again() -> None:
-    store = Disturbed()
-    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
-        await fill(await host.create("main"), 2)
-        await host.passivate_idle()
-        session = await host.load("main", read_only=True)
-        async with session.subscribe("context") as contexts:
-            for _ in range(2):
-                store.replacements = 1
-                await session.refresh()
-                assert await anext(contexts) == Snapshot(session.cursor, await session.context())
-                assert store.replacements == 0
-
-
-async def test_a_view_begins_although_its_log_is_replaced_once_by_the_same_one() -> None:
+@pytest.mark.parametrize("is_owned", [True, False])
+async def test_a_view_of_a_replaced_log_is_built_again_and_fails_if_that_goes_on(is_owned: bool) -> None:
     store = Disturbed()
     async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
         session = await host.create("main")
         await session.append_message("user", "Hello")
-        shown = await session.context()
+        if not is_owned:
+            await host.passivate_idle()
+            session = await host.load("main", read_only=True)
         async with session.subscribe("context") as contexts:
+            store.replacements = 100
+            with pytest.raises(LogReplaced):
+                await anext(contexts)
+            for is_looked_at in [False] if is_owned else [False, True, True]:
+                store.replacements = 1
+                if is_looked_at:
+                    await session.refresh()
+                assert await anext(contexts) == Snapshot(session.cursor, await session.context())
+                assert store.replacements == 0
+
+
+@pytest.mark.parametrize("name", ["context", "tree", "labels", "session_state"])
+async def test_a_view_folds_what_is_appended_without_reading_the_log(name: Literal["context"]) -> None:
+    store = Disturbed()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        async with session.subscribe(name) as changes:
+            await anext(changes)
+            assert [each.lag_max for each in host.statistics().sessions] == [0]
             store.replacements = 1
-            assert await anext(contexts) == Snapshot(session.cursor, shown)
-            assert store.replacements == 0
+            asked = await session.append_message("user", "Hello?")
+            await session.set_label(asked, "twice")
+            assert isinstance(await anext(changes), Changed)
+            assert store.replacements == 1
 
 
 async def test_an_entry_that_arrives_while_a_view_is_built_is_folded_once() -> None:

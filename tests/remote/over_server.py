@@ -118,8 +118,8 @@ LOCAL_ONLY = {
     ),
     "test_a_subscription_from_the_cursor_of_an_unwritten_session_gets_no_reset": ("a server writes a session at once"),
     "test_a_text_that_nobody_listened_to_is_known_to_whoever_comes_and_has_a_bound": "emitting sends a request",
-    "test_a_view_begins_although_its_log_is_replaced_once_by_the_same_one": "it disturbs the store of the host",
-    "test_a_view_of_a_log_that_is_replaced_once_is_built_again": "it disturbs the store of the host",
+    "test_a_view_folds_what_is_appended_without_reading_the_log": "it disturbs the store of the host",
+    "test_a_view_of_a_replaced_log_is_built_again_and_fails_if_that_goes_on": "it disturbs the store of the host",
     "test_a_view_that_fell_behind_or_was_left_begins_with_a_snapshot_and_goes_on_with_changes": (
         "emitting sends a request"
     ),
