@@ -218,6 +218,25 @@ async def test_appends_of_one_call_share_their_threads_and_their_flush(
     assert host.offload.calls == (0 if (durability, writes) in {("os", "inline"), ("group", "inline")} else 1)
 
 
+@pytest.mark.parametrize(("durability", "writes"), WAYS)
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]], ids=["one", "several"])
+async def test_of_two_appends_at_once_to_the_same_end_of_a_log_one_is_refused(
+    durability: Durability, writes: Writes, names: list[str]
+) -> None:
+    host = Host(durability, writes)
+    await host.own(*names)
+    outcomes: list[Outcome] = []
+
+    async def append() -> None:
+        outcomes.extend(await host.store.append([host.writers[name].request(line(2)) for name in names]))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(append)
+        tasks.start_soon(append)
+    assert sorted(type(each).__name__ for each in outcomes) == ["Committed"] * len(names) + ["Fenced"] * len(names)
+    assert all(host.content(name) == header_for(name) + b"".join(lines(1, 2)) for name in names)
+
+
 @pytest.mark.parametrize(
     ("durability", "writes", "cause"),
     [
@@ -239,9 +258,9 @@ async def test_appends_are_in_doubt_while_no_thread_can_be_had_and_if_the_journa
         host.offload.error = error
     else:
         host.disk.fail("datasync", errno.EIO, path="*.journal")
-    for _ in range(2):
+    for offload_error in (host.offload.error, host.offload.error, None):  # a doubt stays until it is resolved
+        host.offload.error = offload_error
         assert await host.append(2, 3, *names) == [f"{name} in doubt: {error!r}" for name in names]
-    host.offload.error = None
     for name in names:
         writer = host.writers[name]
         writer.head = await host.store.resolve(writer.lease)
