@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from treering import Context, Message, MessageEntry, Session, tool_result, tool_use
+from treering import Context, Message, MessageEntry, Session, message, tool_result, tool_use
 from treering.contexts import ContextMessage, ContextSource
 from treering.projections.building.budget import ContextBudget
 
@@ -18,6 +18,11 @@ class WordTokenizer:
 
 
 words = WordTokenizer()
+
+
+def conversation(count: int, length: int = 50) -> list[Message]:
+    """Make messages of a user and an assistant in turn, each with its place and so many words."""
+    return [message("assistant" if each % 2 else "user", f"{each} " + "word " * length) for each in range(count)]
 
 
 def context_of(*messages: Message) -> Context:

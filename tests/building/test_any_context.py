@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ from treering import Context, Entry, Header, Message, image, message, text, tool
 from treering.contexts import ContextMessage
 from treering.entries import Compaction, CompactionEntry, Payload, ToolResultPart, ToolUsePart
 from treering.errors import CorruptTree
-from treering.events.entries import entry_class
+from treering.events.entries import entry_of
 from treering.events.errors import ContextOverflow
 from treering.events.index import LogIndex
 from treering.projections.building.budget import ContextBudget
@@ -29,8 +28,8 @@ from treering.projections.tokens import ByteEstimator, count_messages
 from treering.testing import strategies
 
 from ..sampling import examples
+from .making import START
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = Header(id="s", version=1, timestamp=START)
 LADDERS: dict[str, Callable[[], list[ContextStrategy]]] = {
     "all": default_strategies,
@@ -125,10 +124,8 @@ def random_tree(seed: int, turns: int) -> list[Entry]:
 
     def add(payload: Payload) -> str:
         nonlocal leaf
-        kind = entry_class(payload)
         seq = len(entries) + 1
-        fields: dict[str, object] = {kind.type: payload}
-        entries.append(kind(id=f"e{seq}", parent_id=leaf, timestamp=START, seq=seq, **fields))  # type: ignore[arg-type]
+        entries.append(entry_of(payload, id=f"e{seq}", parent_id=leaf, timestamp=START, seq=seq))
         leaf = f"e{seq}"
         return leaf
 

@@ -12,10 +12,10 @@ from treering.projections.building.builder import MINIMAL, ContextBuilder, compo
 from treering.projections.building.strategy import ContextSource, ContextStrategy, StrategyResult
 from treering.projections.tokens import ByteEstimator, Tokenizer, count_messages
 
-from .making import budget, context_of
+from .making import budget, context_of, conversation
 
 LEFT_OUT = "leaves out the last user message"
-LONG = [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * 100) for place in range(20)]
+LONG = conversation(20, 100)
 
 
 class LastMessages:

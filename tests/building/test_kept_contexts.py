@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from treering import Limits, Message, Session, SessionHost, Usage, message, text, tool_result, tool_use
-from treering.contexts import ContextStrategy, SummaryRequest
+from treering.contexts import ContextStrategy
 from treering.entries import Compaction, ContextEdit, Label, ModelChange, Payload, ThinkingLevel
 from treering.events.errors import ContextOverflow, DialectCannot, InvalidEntry, SummaryRefused, UnsafeCut
 from treering.projections.building.budget import ContextBudget
@@ -21,6 +21,8 @@ from treering.projections.building.strategies import MinimalState, RecentPlusSum
 from treering.projections.tokens import ByteEstimator, count_messages
 
 from ..sampling import some_of
+from .making import budget as available
+from .scripted import ScriptedSummarizer
 
 STEPS = 40
 NO_CACHE = Limits(cache_bytes_max=0)
@@ -47,14 +49,6 @@ class State(MinimalState):
     """Tried with any budget."""
 
     min_tokens = 0
-
-
-def available(tokens: int) -> ContextBudget:
-    return ContextBudget(tokens, 0, 0, 0, tokens)
-
-
-async def in_short(_: SummaryRequest) -> str:
-    return "They talked."
 
 
 async def built(session: Session, budget: ContextBudget, builder: ContextBuilder) -> ContextBuildResult | str:
@@ -118,7 +112,7 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
             budget = available(rng.choice([40, 150, 150, 600]))
             if rng.random() < 0.2:
                 with suppress(ContextOverflow, SummaryRefused):
-                    await session.build_context(budget, builder, summarizer=in_short)
+                    await session.build_context(budget, builder, summarizer=ScriptedSummarizer())
             for each in (session, followed):
                 if rng.random() < 0.3:
                     continue  # several steps later, more than one entry is new
@@ -145,7 +139,7 @@ async def test_what_a_turn_costs_does_not_grow_with_what_came_before(
             await session.append_many(turn(number))
         budget = available(tokens + int(count_messages(await session.messages(), sizes) * share))
         builder = ContextBuilder(sizes, strategies)
-        await session.build_context(budget, builder, summarizer=in_short)
+        await session.build_context(budget, builder, summarizer=ScriptedSummarizer())
         for number in range(3):  # the second puts what the first one has read into place
             await session.append_many(turn(length + number))
             with counted_calls() as calls:
@@ -185,7 +179,7 @@ def counted_calls() -> Iterator[list[str]]:
 
 async def test_a_turn_counts_only_what_is_new_with_the_tokenizer_that_is_given(session: Session) -> None:
     sizes = Sizes()
-    builder, budget = ContextBuilder(sizes), ContextBudget(10_000, 0, 0, 0, 10_000)
+    builder, budget = ContextBuilder(sizes), available(10_000)
     await session.append_many([message("user", f"question {number}") for number in range(50)])
     await session.append_message("assistant", "eight letters")
     first = await session.build_context(budget, builder)

@@ -1,10 +1,12 @@
 """The report of a context says of each message what became of it and why, and its tokens add up."""
 
+from pathlib import Path
+
 from treering import ContextBuilder, Message, Session, SessionHost, Usage, tool_result, tool_use
 from treering.contexts import ContextItem, ContextReport, calculate_budget
 from treering.entries import BashExecution, Provider
 
-from .making import append_call, budget
+from .making import append_call, budget, content, conversation
 from .scripted import ScriptedSummarizer
 
 
@@ -24,6 +26,7 @@ async def check(session: Session, report: ContextReport) -> None:
     assert taken + system == report.tokens == sum(item.tokens for item in report.items)
     assert all((item.tokens > 0) == (item.fate in ("sent", "masked")) for item in report.items if item.text)
     assert all(item.reason for item in report.items if item.fate != "sent" or not item.entry_id)
+    assert not any(item.seq or item.original_tokens for item in report.items if not item.entry_id)
     if report.window is not None:
         assert parts.free is not None
         assert parts.system + parts.tools + taken + parts.reserve + parts.free - parts.excess == report.window
@@ -77,10 +80,7 @@ async def test_what_the_builder_masks_summarizes_and_cuts_is_named(session: Sess
 
 
 async def test_only_summaries_of_its_time_stand_in_the_report_of_an_answer(session: Session) -> None:
-    ids = [
-        await session.append_message("user" if turn % 2 == 0 else "assistant", f"{turn} " + "word " * 100)
-        for turn in range(42)
-    ]
+    ids = await session.append_many(conversation(42, 100))
     chosen = budget(2_000)
     await session.build_context(chosen, leaf_id=ids[38], summarizer=ScriptedSummarizer())
     later = await session.append_message("assistant", "Done.")
@@ -151,6 +151,14 @@ async def test_what_the_path_itself_hides_is_named(session: Session) -> None:
     assert cut.hidden is not None
     assert cut.hidden.fate == "cut"
     assert [item.text for item in cut.items] == ["Be brief.", "Three", "Four"]
+
+    await session.passivate()
+    line = f'{{"type":"reset_boundary","id":"reset","parent_id":"{session.leaf_id}","timestamp":"2026-01-01T00:00Z"}}\n'
+    Path(session.file_path or "").write_bytes(content(session) + line.encode())  # noqa: ASYNC240  # by another program
+    await session.refresh()
+    reset = (await session.context_report()).hidden
+    assert reset is not None
+    assert (reset.by, reset.last_id, reset.fate, reset.tokens) == ("reset", session.path()[-2], "cut", 0)
 
 
 async def test_the_calls_before_and_after_follow_the_path_or_the_newest_entries_below(host: SessionHost) -> None:

@@ -16,20 +16,13 @@ from treering.projections.building.strategy import ContextSource, StrategyResult
 from treering.projections.building.summaries import SummaryRequest
 from treering.projections.tokens import ByteEstimator, Tokenizer, count_messages
 
-from .making import append_call, budget, content
+from .making import append_call, budget, content, conversation
 from .scripted import ScriptedSummarizer
-
-
-async def talk(session: Session, count: int, words: int = 100) -> list[str]:
-    return [
-        await session.append_message("user" if turn % 2 == 0 else "assistant", f"{turn} " + "word " * words)
-        for turn in range(count)
-    ]
 
 
 @pytest.mark.feature("N-6", "N-8")
 async def test_building_gives_the_same_result_again_and_writes_nothing(session: Session) -> None:
-    await talk(session, 41)
+    await session.append_many(conversation(41, 100))
     before = content(session)
     for available in (150, 500, 2000, 10**6):
         results = [await session.build_context(budget(available)) for _ in range(2)]
@@ -49,13 +42,13 @@ class EntriesOfThePath:
 
 
 async def test_a_strategy_gets_the_path_unless_it_says_that_it_needs_none(session: Session) -> None:
-    await talk(session, 3)
+    await session.append_many(conversation(3, 100))
     result = await session.build_context(budget(200), ContextBuilder(strategies=[EntriesOfThePath()]))
     assert (result.strategy, len(result.messages)) == ("path", 1)
 
 
 async def test_a_missing_summary_is_requested_once_and_stored(session: Session, host: SessionHost) -> None:
-    await talk(session, 41)
+    await session.append_many(conversation(41, 100))
     summarizer = ScriptedSummarizer()
     first = await session.build_context(budget(2000), summarizer=summarizer)
     assert (first.strategy, first.needs_summary) == ("recent-plus-summary", None)
@@ -76,7 +69,7 @@ async def test_a_missing_summary_is_requested_once_and_stored(session: Session, 
 async def test_usage_of_a_stored_summary_is_in_totals(tmp_path: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
         session = await host.create("main")
-        ids = await talk(session, 41)
+        ids = await session.append_many(conversation(41, 100))
         summarizer = ScriptedSummarizer(message("assistant", "They talked.", usage=Usage(900, 100, cost=0.5)))
         for _ in range(2):
             await session.build_context(budget(2000), summarizer=summarizer)
@@ -90,7 +83,7 @@ async def test_usage_of_a_stored_summary_is_in_totals(tmp_path: Path, dialect: L
 
 
 async def test_a_summary_not_shorter_is_refused_and_one_that_does_not_fit_is_requested_once(session: Session) -> None:
-    await talk(session, 41)
+    await session.append_many(conversation(41, 100))
     before = content(session)
     with pytest.raises(SummaryRefused):
         await session.build_context(budget(2000), summarizer=ScriptedSummarizer("word " * 10_000))
@@ -104,7 +97,7 @@ async def test_a_summary_not_shorter_is_refused_and_one_that_does_not_fit_is_req
 
 @pytest.mark.feature("N-18", "N-91", "N-107", "N-156", "N-157", "N-158", "N-159")
 async def test_a_ranges_summary_is_asked_once_per_summarizer_and_content(session: Session, host: SessionHost) -> None:
-    ids = await talk(session, 12)
+    ids = await session.append_many(conversation(12, 100))
     summarizer = ScriptedSummarizer()
     first = await session.summary_for_range(ids[0], ids[5], 200, summarizer)
     assert (first.content, first.start_id, first.end_id, first.message_count) == ("They talked.", ids[0], ids[5], 6)
@@ -115,6 +108,7 @@ async def test_a_ranges_summary_is_asked_once_per_summarizer_and_content(session
     assert (entry.type, entry.timestamp) == ("custom", first.created)
     assert summarizer.requests[0].max_tokens == 300
     assert 0 < first.compression_ratio == first.tokens / first.original_tokens < 1
+    await session.append(msgspec.structs.replace(first.payload(), custom_type="note"))  # no summary, though like one
     await session.passivate()
     session = await host.load("main")
     assert await session.summary_for_range(ids[0], ids[5], 200, summarizer) == first
@@ -185,13 +179,13 @@ async def test_files_of_any_dialect_are_compacted_and_keep_system_messages(
     async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
         session = await host.create("theirs")
         await session.append_message("system", "Be brief.")
-        ids = await talk(session, 41)
+        ids = await session.append_many(conversation(41, 100))
         summary = await session.summary_for_range(ids[0], ids[9], 100, ScriptedSummarizer())
         assert await session.summary_for_range(ids[0], ids[9], 100, ScriptedSummarizer()) == summary
         built = await session.build_context(budget(2000), summarizer=ScriptedSummarizer())
         assert built.strategy == "recent-plus-summary"
         for _ in range(2):
-            await talk(session, 10)
+            await session.append_many(conversation(10, 100))
             report = await session.compact(ScriptedSummarizer(), keep_tokens=500)
             context = await session.context()
             assert [each.role for each in context.messages[:2]] == ["system", "compactionSummary"]
@@ -202,7 +196,7 @@ async def test_files_of_any_dialect_are_compacted_and_keep_system_messages(
 
 
 async def test_a_context_can_be_built_for_any_leaf(session: Session) -> None:
-    ids = await talk(session, 4)
+    ids = await session.append_many(conversation(4, 100))
     assert [each.entry_id for each in (await session.build_context(budget(10_000), leaf_id=ids[1])).messages] == ids[:2]
     with pytest.raises(EntryNotFound):
         await session.build_context(budget(10_000), leaf_id="nowhere")
@@ -210,9 +204,9 @@ async def test_a_context_can_be_built_for_any_leaf(session: Session) -> None:
 
 async def test_the_minimal_state_comes_from_the_whole_path(session: Session) -> None:
     await session.append_message("user", "the very first task")
-    await talk(session, 6)
+    await session.append_many(conversation(6, 100))
     await session.append_compaction("They talked.", session.path()[-1], 100)
-    await talk(session, 11, words=200)
+    await session.append_many(conversation(11, 200))
     result = await session.build_context(budget(450))
     assert result.strategy == "minimal-state"
     state = repr(result.messages[0])

@@ -174,6 +174,7 @@ def without(count: int, of: str = "characters") -> str:
         ([30, 30], 61, f"a*30\n\n{without(1, 'messages')}"),
         ([200, 200, 20], 300, f"a*69\n{without(97)}\na*34\n\nb*69\n{without(97)}\nb*34\n\nc*20"),
         ([200, 500, 100], 400, f"a*76\n{without(87)}\na*37\n\nb*76\n{without(387)}\nb*37\n\nc*100"),
+        ([99, 200], 201, f"a*99\n\nb*44\n{without(135)}\nb*21"),
         ([200], 100, f"a*43\n{without(136)}\na*21"),
         ([200, 200], 80, f"a*3\n{without(196)}\na\n\nb*3\n{without(196)}\nb"),
         ([200], 39, f"a*3\n{without(196)}\na"),

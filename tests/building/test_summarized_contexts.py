@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from treering import Entry, Message, MessageEntry, SessionHost, message, plain_text, text, tool_result, tool_use
-from treering.contexts import ContextMessage, StoredSummary, SummaryRequest
-from treering.entries import ToolExecution, ToolExecutionEntry
+from treering import Entry, Message, SessionHost, message, plain_text, text, tool_result, tool_use
+from treering.contexts import ContextMessage, StoredSummary
+from treering.entries import ToolExecution
+from treering.events.entries import entry_of
 from treering.events.errors import ContextOverflow
 from treering.events.json_values import raw_json
-from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.state_of_work import (
@@ -28,13 +28,10 @@ from treering.projections.building.summaries import SUMMARY_TYPE, longest_summar
 from treering.projections.state import FileTouch
 from treering.projections.tokens import ByteEstimator, count_messages
 
-from .making import START, budget, context_of, source_of
+from .making import START, budget, context_of, conversation, source_of
+from .scripted import ScriptedSummarizer
 
 TOKENS = ByteEstimator()
-
-
-def conversation(count: int, words: int = 50) -> list[Message]:
-    return [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * words) for place in range(count)]
 
 
 def stored(needed: NeededSummary, content: str = "They talked.") -> StoredSummary:
@@ -101,19 +98,12 @@ def test_the_summary_ends_before_a_batch_of_calls_and_results() -> None:
     ("strategy", "target"), [(RecentPlusSummary(), 600), (RecentPlusSummary(target_ratio=0.1), 200)]
 )
 async def test_the_target_size_of_a_summary_is_a_documented_setting(strategy: RecentPlusSummary, target: int) -> None:
-    requested: list[int] = []
-
-    async def summarizer(request: SummaryRequest) -> str:
-        requested.append(request.target_tokens)
-        return "They talked."
-
+    summarizer = ScriptedSummarizer()
     async with SessionHost() as host:
         session = await host.create()
         await session.append_many(conversation(40))
-        builder = ContextBuilder(TOKENS)
-        builder.register_strategy(strategy)
-        await session.build_context(ContextBudget(2000, 0, 0, 0, 2000), builder, summarizer=summarizer)
-    assert requested == [target]
+        await session.build_context(budget(2000), ContextBuilder(TOKENS, [strategy]), summarizer=summarizer)
+    assert [each.target_tokens for each in summarizer.requests] == [target]
     page = (Path(__file__).parents[2] / "docs" / "contexts.md").read_text()
     assert "`target_ratio`" in page
     assert "0.3 by default" in page
@@ -148,6 +138,8 @@ def test_system_messages_at_the_beginning_are_kept() -> None:
     assert missing.start_id == "e1"
     assert [each.role for each in result.messages[:3]] == ["system", "system", "user"]
     assert result.messages[0].entry_id == "e0"
+    source = source_of(message("system", "Be brief."), message("user", "hello"))
+    assert [each.entry_id for each in MinimalState().build(source, 400, TOKENS).messages] == ["e0", "", "e1"]
 
 
 def test_a_stored_summary_is_used_while_the_messages_after_it_fit() -> None:
@@ -218,13 +210,7 @@ def test_a_summarizer_is_identified_by_its_id_or_its_qualified_name() -> None:
 
 
 def entries(*payloads: Message | ToolExecution) -> list[Entry]:
-    found: list[Entry] = []
-    for place, each in enumerate(payloads):
-        if isinstance(each, Message):
-            found.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
-        else:
-            found.append(ToolExecutionEntry(id=f"e{place}", parent_id=None, timestamp=START, tool_execution=each))
-    return found
+    return [entry_of(each, id=f"e{place}", parent_id=None, timestamp=START) for place, each in enumerate(payloads)]
 
 
 def tool_run(name: str, path: str, *, error: str = "") -> list[Message]:
@@ -399,8 +385,3 @@ def test_a_request_with_which_the_last_messages_begin_is_sent_once() -> None:
         "e14",
         ["", *(f"e{n}" for n in range(15, 21))],
     )
-
-
-def test_a_stored_system_message_is_kept() -> None:
-    source = source_of(message("system", "Be brief."), message("user", "hello"))
-    assert [each.entry_id for each in MinimalState().build(source, 400, TOKENS).messages] == ["e0", "", "e1"]
