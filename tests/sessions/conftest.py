@@ -1,14 +1,14 @@
 """Fixtures for the tests of sessions: a root, a host whose clock ticks at each call, and functions that read files."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from treering import Session, SessionHost
+from treering import Message, Session, SessionHost, plain_text
 from treering.errors import CorruptTree
 from treering.testing.clocks import ManualClock
 
@@ -44,6 +44,11 @@ def header(session: Session) -> dict[str, Any]:
     """Read the first line of a session's file, as plain JSON."""
     found: dict[str, Any] = json.loads(file_bytes(session).splitlines()[0])
     return found
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    """Return the text of each message."""
+    return [plain_text(each.content) for each in messages]
 
 
 async def state_of(session: Session) -> dict[str, Any]:

@@ -12,11 +12,7 @@ from treering.entries import BranchSummary, BranchSummaryEntry
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
-from .conftest import file_bytes, file_lines
-
-
-async def texts(session: Session) -> list[str]:
-    return [plain_text(message.content) for message in await session.messages()]
+from .conftest import file_bytes, file_lines, texts
 
 
 @pytest.mark.feature("G-2")
@@ -65,11 +61,11 @@ async def test_a_context_ends_at_the_leaf_that_branch_selected(session: Session)
         assert [each.entry_id for each in context.messages] == ids[: number + 1]
     await session.branch(ids[0])
     await session.append_message("user", "elsewhere")
-    assert await texts(session) == ["0", "elsewhere"]
+    assert texts(await session.messages()) == ["0", "elsewhere"]
     await session.branch(ids[3])
-    assert await texts(session) == ["0", "1", "2", "3"]
+    assert texts(await session.messages()) == ["0", "1", "2", "3"]
     await session.reset_leaf()
-    assert await texts(session) == []
+    assert texts(await session.messages()) == []
 
 
 @pytest.mark.feature("G-4", "G-22", "G-29", "G-52", "G-95", "G-108")
@@ -99,7 +95,7 @@ async def test_an_abandoned_branch_stays_in_the_file_and_its_summary_is_in_the_n
             (start, "user"),
             (summary_id, "branchSummary"),
         ]
-        assert await texts(handle) == ["how do we start?", "tried a dead end"]
+        assert texts(await handle.messages()) == ["how do we start?", "tried a dead end"]
         left = [await handle.entry(entry_id) for entry_id in handle.path(abandoned)]
         assert [plain_text(each.message.content) for each in left if isinstance(each, MessageEntry)] == [
             "how do we start?",

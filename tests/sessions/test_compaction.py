@@ -12,11 +12,7 @@ from treering.actors.decide import command_entry_id
 from treering.entries import Compaction, CompactionEntry, ToolResultPart, ToolUsePart
 from treering.errors import UnsafeCut
 
-from .conftest import file_bytes
-
-
-async def texts(session: Session) -> list[str]:
-    return [plain_text(each.content) for each in await session.messages()]
+from .conftest import file_bytes, texts
 
 
 @pytest.mark.feature("G-3", "G-21", "G-30", "G-90")
@@ -31,7 +27,7 @@ async def test_a_context_is_the_summary_and_what_is_kept_in_path_order(host: Ses
         context = await session.context()
         assert [each.entry_id for each in context.messages] == [compaction_id, ids[4], ids[5], after]
         assert [each.role for each in context.messages] == ["compactionSummary", "user", "user", "assistant"]
-        assert await texts(session) == ["the beginning", "message 4", "message 5", "and on"]
+        assert texts(await session.messages()) == ["the beginning", "message 4", "message 5", "and on"]
         entry = await session.entry(compaction_id)
         assert isinstance(entry, CompactionEntry)
         stored = entry.compaction
@@ -145,7 +141,7 @@ async def test_a_compaction_takes_calls_of_the_same_batch_into_account(session: 
     await session.append_many([result, Compaction("s", called, 10)])
     check_pairs(await session.messages())
     await session.append_many([call, result, Compaction("s", None, 10)])
-    assert await texts(session) == ["s"]
+    assert texts(await session.messages()) == ["s"]
 
 
 async def test_a_compaction_can_keep_entries_of_the_same_batch(session: Session) -> None:
@@ -193,20 +189,20 @@ async def test_compactions_store_system_messages_before(root: Path, dialect: Lit
         first = await session.append_message("user", "one")
         for kept in (system, first):  # a kept system message is not repeated
             await session.append_compaction("so far", kept, 10)
-            assert await texts(session) == ["Be a tree.", "so far", "one"]
+            assert texts(await session.messages()) == ["Be a tree.", "so far", "one"]
         await session.append_message("system", "Be tall.")
         await session.append_compaction("later", None, 10, command_id="c")
         assert await session.append_compaction("later", None, 10, command_id="c") == session.leaf_id
-        assert await texts(session) == ["Be a tree.\n\nBe tall.", "later"]
+        assert texts(await session.messages()) == ["Be a tree.\n\nBe tall.", "later"]
         await session.append_many([message("system", "Be green."), Compaction("at once", None, 10)])
-        assert await texts(session) == ["Be a tree.\n\nBe tall.\n\nBe green.", "at once"]
+        assert texts(await session.messages()) == ["Be a tree.\n\nBe tall.\n\nBe green.", "at once"]
         await session.branch(first)
         await session.append_compaction("elsewhere", first, 10)
-        assert await texts(session) == ["Be a tree.", "elsewhere", "one"]
+        assert texts(await session.messages()) == ["Be a tree.", "elsewhere", "one"]
         await session.append_compaction("", None, 10)  # an empty summary clears the context
-        assert await texts(session) == []
+        assert texts(await session.messages()) == []
         await session.append_compaction("after it", None, 10)
-        assert await texts(session) == ["after it"]
+        assert texts(await session.messages()) == ["after it"]
 
 
 def line(kind: str, own: str, parent: str | None, **body: object) -> dict[str, object]:
@@ -227,6 +223,6 @@ async def test_a_system_message_kept_by_an_earlier_compaction_is_kept_by_the_nex
         line("message", "00000005", "00000004", message={"role": "user", "content": "two"}),
     )
     session = await host.load(path)
-    assert await texts(session) == ["so far", "one", "Be a tree.", "two"]
+    assert texts(await session.messages()) == ["so far", "one", "Be a tree.", "two"]
     await session.append_compaction("now", "00000005", 1)
-    assert await texts(session) == ["Be a tree.", "now", "two"]
+    assert texts(await session.messages()) == ["Be a tree.", "now", "two"]

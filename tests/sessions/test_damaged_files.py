@@ -9,11 +9,13 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from structlog.testing import capture_logs
 
-from treering import Message, NotASession, Session, SessionHost, SessionNotFound, message, plain_text, text, tool_use
+from treering import NotASession, Session, SessionHost, SessionNotFound, message, plain_text, text, tool_use
 from treering.entries import OpaqueEntry, tool_result
 from treering.errors import CorruptTree, InvalidEntry, SessionExists
 from treering.events.health.doctor import examine
 from treering.events.providers.responses import items_of
+
+from .conftest import texts
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
 Row: TypeAlias = dict[str, Any]
@@ -96,10 +98,6 @@ class Case:
 
     def codes(self) -> set[str]:
         return {finding.code for finding in examine(self.path)}
-
-
-def texts(messages: Sequence[Message]) -> list[str]:
-    return [plain_text(each.content) for each in messages]
 
 
 # -- the tree

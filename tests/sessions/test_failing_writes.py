@@ -2,18 +2,20 @@
 
 import errno
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 from zlib import crc32
 
 import pytest
 
-from treering import AppendFailed, AppendInDoubt, Message, MessageEntry, Session, SessionHost, message, plain_text
+from treering import AppendFailed, AppendInDoubt, MessageEntry, Session, SessionHost, message
 from treering.errors import AppendError, SessionExists
 from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
+
+from .conftest import texts
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
 DIALECTS: tuple[Dialect, ...] = ("native", "pi", "omp")
@@ -36,10 +38,6 @@ def torn_files(path: Path) -> dict[str, bytes]:
 
 def logs(root: Path) -> list[Path]:
     return list(root.rglob("*.jsonl"))
-
-
-def texts(messages: Sequence[Message]) -> list[str]:
-    return [plain_text(each.content) for each in messages]
 
 
 async def create_session(root: Path, dialect: Dialect) -> Path:

@@ -10,19 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from treering import NotFound, Session, SessionHost, SessionNotFound, plain_text
+from treering import NotFound, Session, SessionHost, SessionNotFound
 from treering.errors import InvalidSessionId, SessionExists
 from treering.events.dialects.detect import DialectName
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk
 
-from .conftest import header, state_of
+from .conftest import header, state_of, texts
 
 NOW = datetime(2026, 1, 1, 10, tzinfo=UTC)
-
-
-async def texts(session: Session) -> list[str]:
-    return [plain_text(message.content) for message in await session.messages()]
 
 
 @pytest.mark.feature("G-79", "G-103")
@@ -35,7 +31,7 @@ async def test_a_host_creates_loads_continues_and_lists_the_sessions_of_one_dire
         assert (await session.context()).messages == ()
         entry_id = await session.append_message("user", "Hello")
         assert session.path() == [entry_id]
-        assert await texts(await host.load("main")) == ["Hello"]
+        assert texts(await (await host.load("main")).messages()) == ["Hello"]
         assert (await host.continue_recent()).id == "main"
         assert [row.id for row in await host.list_sessions()] == ["main"]
     async with SessionHost(root.parent / "other") as host:

@@ -7,20 +7,16 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import Message, SessionHost, SessionNotFound, Usage, message, plain_text
+from treering import SessionHost, SessionNotFound, Usage, message
 from treering.errors import SessionExists
 from treering.events.dialects.base import Dialect
 from treering.events.stores.base import BlobKind, Cursor, Lease
 from treering.events.stores.memory import MemoryStore
 
-from .conftest import header
+from .conftest import header, texts
 
 Files = Callable[[], list[str]]
 TURN = [message("user", "Hello"), message("assistant", "Hi there!")]
-
-
-def texts(messages: list[Message]) -> list[str]:
-    return [plain_text(each.content) for each in messages]
 
 
 def names_in(folder: Path, pattern: str = "*") -> list[str]:
