@@ -1,6 +1,7 @@
 """`treering mcp`: an agent looks up its own and its colleagues' sessions, while these go on in another process."""
 
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -189,3 +190,34 @@ async def test_nothing_secret_or_outside_the_root_is_found_and_wrong_messages_ar
 async def test_nobody_at_stdin_ends_it_as_the_end_of_a_client_does(root: Path) -> None:
     command = [*configured(), "--root", str(root)]
     assert (await anyio.run_process(command, stdin=subprocess.DEVNULL)).returncode == 0
+
+
+SLOW = """
+import anyio
+from treering import SessionHost
+from treering.mcp.reach import HostReach
+from treering.mcp.stdio import StdioServer
+
+class Slow(HostReach):
+    async def rows(self, wanted):
+        await anyio.sleep_forever()
+
+async def main():
+    async with SessionHost() as host:
+        await StdioServer(Slow(host)).run()
+
+anyio.run(main)
+"""
+
+
+async def test_requests_that_wait_for_others_can_be_cancelled() -> None:
+    ids = [f"slow-{n}" for n in range(40)]
+    with anyio.fail_after(60):
+        async with await anyio.open_process([sys.executable, "-c", SLOW], stderr=None) as process:
+            client = Client(process)
+            for id_ in ids:
+                await client.send({"id": id_, "method": "tools/call", "params": {"name": "list_sessions"}})
+            for id_ in ids:
+                await client.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
+            assert await client.result("ping") == {}
+            assert await client.end() == 0

@@ -25,11 +25,13 @@ from .resources import Following
 _LINE_BYTES_MAX = 8 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 _AT_ONCE = 16
-"""Requests that are answered side by side; further ones wait in the pipe."""
+"""Requests that are answered side by side."""
+
+_TAKEN_MAX = 256
+"""Requests that are taken before they can be answered, so that they can be cancelled; further ones wait in the pipe."""
 
 _LISTENING_MAX = 16
 """Requests of a client that listen."""
-
 
 _STDIN = 0
 _STDOUT = 1
@@ -48,6 +50,7 @@ class StdioServer:
         self._peer = Peer(reach, self._following)
         self._writing = anyio.Lock()
         self._room = anyio.Semaphore(_AT_ONCE)
+        self._taken = anyio.Semaphore(_TAKEN_MAX)
         self._running: dict[Id, anyio.CancelScope] = {}
         self._listening = 0
 
@@ -87,7 +90,7 @@ class StdioServer:
             scope = self._running[message.id] = anyio.CancelScope()
             followers.start_soon(self._listen, message, message.id, scope)
             return
-        await self._room.acquire()
+        await self._taken.acquire()
         scope = self._running[message.id] = anyio.CancelScope()
         tasks.start_soon(self._answer, message, message.id, scope)
 
@@ -106,10 +109,11 @@ class StdioServer:
     async def _answer(self, message: Message, id_: Id, scope: anyio.CancelScope) -> None:
         try:
             with scope:
-                await self._send(await self._peer.answer_to(message))
+                async with self._room:
+                    await self._send(await self._peer.answer_to(message))
         finally:
             del self._running[id_]
-            self._room.release()
+            self._taken.release()
 
     def _cancel(self, id_: JSON) -> None:
         if isinstance(id_, (str, int)) and (scope := self._running.get(id_)) is not None:

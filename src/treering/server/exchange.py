@@ -12,6 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -388,8 +389,9 @@ class Exchange:
         try:
             await self._begin(200, headers)
             if self._scope["method"] != "HEAD":
-                async for piece in pieces:
-                    await self._push(piece)
+                async with aclosing(pieces):
+                    async for piece in pieces:
+                        await self._push(piece)
             await self._push(b"", is_last=True)
         finally:
             await remove(reply.path.parent)

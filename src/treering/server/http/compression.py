@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from importlib.util import find_spec
 from typing import Literal, Protocol, TypeAlias
 
@@ -35,7 +36,7 @@ class _Packer(Protocol):
     def flush(self) -> bytes: ...
 
 
-def coding_of(accept: bytes) -> Coding | None:
+def coding_of(accept: bytes, among: Sequence[Coding] = _CODINGS) -> Coding | None:
     """Return the best coding that an Accept-Encoding header allows, or None."""
     allowed: dict[str, float] = {}
     for each in accept.decode("latin-1").lower().split(","):
@@ -46,7 +47,7 @@ def coding_of(accept: bytes) -> Coding | None:
             allowed[name.strip()] = 0.0
     best: Coding | None = None
     at_least = 0.0
-    for coding in _CODINGS:
+    for coding in among:
         quality = allowed.get(coding, allowed.get("*", 0.0))
         if quality > at_least:
             best, at_least = coding, quality
@@ -68,12 +69,13 @@ def _pack(body: bytes, coding: Coding) -> bytes:
     return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
 
 
-async def packed_pieces(pieces: AsyncIterator[bytes], coding: Coding) -> AsyncIterator[bytes]:
+async def packed_pieces(pieces: AsyncGenerator[bytes], coding: Coding) -> AsyncGenerator[bytes]:
     """Yield the pieces of a long reply in a coding."""
     packer = _packer(coding)
-    async for piece in pieces:
-        if part := await anyio.to_thread.run_sync(packer.compress, piece):
-            yield part
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if part := await anyio.to_thread.run_sync(packer.compress, piece):
+                yield part
     yield packer.flush()
 
 

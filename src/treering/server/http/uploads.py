@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
@@ -56,7 +56,7 @@ async def received(receive: Receive) -> Upload:
     return Upload(path, size, digest.hexdigest())
 
 
-async def pieces(path: Path) -> AsyncIterator[bytes]:
+async def pieces(path: Path) -> AsyncGenerator[bytes]:
     """Yield the content of a file."""
     async with await anyio.open_file(path, "rb") as file:
         while piece := await file.read(_PIECE):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated
 
@@ -83,7 +83,7 @@ class FileReply:
             "content-disposition": f'attachment; filename="{name}"',
         }
 
-    def pieces(self) -> AsyncIterator[bytes]:
+    def pieces(self) -> AsyncGenerator[bytes]:
         """Yield the content."""
         return pieces(self.path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..assets import Asset, assets
+from ..http.compression import coding_of
 from ..http.problems import NoSuchRoute
 from ..http.reference import reference
 from ..routing import Call, Nothing, Reply, Routes
@@ -92,6 +93,6 @@ def _found(name: str) -> Asset:
 
 
 def _reply(call: Call[Nothing, None], asset: Asset, headers: dict[str, str]) -> Reply:
-    if "gzip" in call.request.headers.get("accept-encoding", ""):
+    if coding_of(call.request.headers.get("accept-encoding", "").encode(), among=("gzip",)):
         return Reply(asset.packed, headers={**headers, "content-encoding": "gzip"}, media_type=asset.media_type)
     return Reply(asset.plain, headers=headers, media_type=asset.media_type)

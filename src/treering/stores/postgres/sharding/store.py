@@ -14,19 +14,7 @@ import anyio
 
 from ....events.dialects.base import Dialect
 from ....events.errors import SessionLocked, StoreUnavailable, TreeringError
-from ....events.stores.base import (
-    Append,
-    Blob,
-    BlobKind,
-    Cursor,
-    Lease,
-    LogInfo,
-    Opening,
-    Outcome,
-    Page,
-    Ref,
-    Store,
-)
+from ....events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref, Store
 from ....events.stores.capabilities import Health, KeepsRows, Leases, Packs, Watches, offered
 from ....events.stores.finding import FindsRows
 from ....events.stores.hosts import Hosts, Inbox
