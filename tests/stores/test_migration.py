@@ -50,6 +50,18 @@ async def test_an_old_log_is_migrated_with_its_tail_and_the_old_file_is_kept_bes
     assert kept == {name: name.encode() for name in BACKUPS[:earlier]} | {BACKUPS[earlier]: OLD + tail}
 
 
+@pytest.mark.parametrize("before", [b"", b"\n", b"\xef\xbb\xbf\r\n"])
+@pytest.mark.parametrize("after", [b"", b"\r"])
+async def test_an_old_header_without_a_newline_is_migrated_and_is_no_line_as_well(
+    store: FileStore, log: Path, before: bytes, after: bytes
+) -> None:
+    log.write_bytes(before + OLD.partition(b"\n")[0] + after)
+    lease = (await own(store)).lease
+    assert lease.head.seq == 0
+    header = log.read_bytes()
+    assert (json.loads(header)["version"], header.count(b"\n")) == (3, 1)
+
+
 async def test_a_locked_old_log_is_not_migrated(store: FileStore, root: Path, log: Path) -> None:
     other = FileStore(root)
     await own(store)

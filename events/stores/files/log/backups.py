@@ -102,6 +102,7 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
     """
     for _ in range(_TRIES_MAX):
         before = disk.fstat(fd)
+        table.scanned = max(table.scanned, table.ends[0])  # a header without a newline is not a line as well
         table.grow(disk, fd, before.size)
         new = write_temporary(disk, path, _migrated(disk, path, fd, block, dialect, table, before.size), sync=True)
         with removed_on_error(disk, new):
