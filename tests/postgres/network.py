@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from treering.stores.postgres.local_server import LocalServer
 
@@ -140,7 +140,9 @@ class Network:
 
     def url(self, **parameters: str) -> str:
         """Return the address of the server through this network."""
-        return "postgresql://postgres@/postgres?" + urlencode({**self._at, "gssencmode": "disable", **parameters})
+        return "postgresql://postgres@/postgres?" + urlencode(
+            {**self._at, "gssencmode": "disable", **parameters}, quote_via=quote
+        )
 
     def fault(
         self,

@@ -215,7 +215,8 @@ async def test_an_append_costs_the_same_disk_calls_in_a_session_of_any_length(ro
         await session.append_message("user", "then")
         return Counter(disk.counts), disk.bytes_read, disk.bytes_written
 
-    async with SessionHost(root, disk=disk, writes="inline") as host:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    async with SessionHost(root, disk=disk, writes="inline", clock=lambda: noon) as host:  # its lines are as long
         calls, read, size = await work(await host.create("small"))
         large_calls, large_read, large_size = await work(await host.load("big"))
         assert (large_calls, large_read) == (calls, read)

@@ -153,7 +153,7 @@ class LocalServer:
             database: The database.
             parameters: Others of the address, such as `schema`.
         """
-        query = urlencode({"host": str(self.folder), "port": _PORT, **parameters})
+        query = urlencode({"host": str(self.folder), "port": _PORT, **parameters}, quote_via=quote)
         return f"postgresql://postgres@/{quote(database, safe='')}?{query}"
 
     def configure(self, **settings: str) -> None:
