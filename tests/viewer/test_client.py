@@ -270,7 +270,7 @@ async def test_streams_end_soon_where_something_hands_on_only_whole_replies(
     session = await host.create("one")
     await session.append_message("user", "before")
     async with serving(host) as site, HoldingProxy(("127.0.0.1", site.port)).running() as proxy:
-        await open_client(page, f"{proxy.url}/", opening=200, whole=1000)
+        await open_client(page, f"{proxy.url}/", opening=1000, whole=1000)  # one given up sooner may not be sent
         await page.evaluate(FOLLOW, "one")
         for seq in (1, 2, 3):
             await until(page, "([count]) => failed !== null || seen.length >= count", [seq])
