@@ -46,6 +46,7 @@ SLICE_SECONDS_MAX = 1800
 TMPFS = Path("/dev/shm")  # a kill does not care where files are, and a power cut is not simulated there
 LINE_EVERY_S = 10
 WIDTH = 30
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 Check = Callable[[int, Counter[str]], None]
 
@@ -427,9 +428,7 @@ def _without_words(file: Path) -> str:
     """Return the code of a file, without comments and docstrings, which no check can notice."""
     tree = ast.parse(file.read_bytes())
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
-            node
-        ):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node):
             del node.body[0]
     return ast.dump(tree)
 

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import anyio
 from msgspec import Struct
 
 from ...events.entries import SessionInfo
@@ -112,7 +113,7 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
             await actor.perform(Append((SessionInfo(archived=True),), expected_seq=expected))
         except LeafMoved:  # another command came first
             return False
-    pack = partial(_pack, core, catalog, ref)  # readers rely on what is noted when it moved
+    pack = partial(_pack, core, catalog, ref)  # whole, even if the caller is cancelled
     packs = core.runtime.packs
     if packs is not None and packs.can_pack and not await on_own_task(core.runtime, pack):
         return False
@@ -127,7 +128,8 @@ async def _pack(core: HostCore, catalog: Catalog, ref: Ref) -> bool:
         row = await catalog.listing.row(ref)
         if row is None or not row.archived:  # the actor still answered a command that brought it back
             return False
-        await core.runtime.packs.pack(lease)
+        with anyio.CancelScope(shield=True):  # a store has more to note when the file is packed
+            await core.runtime.packs.pack(lease)
     return True
 
 
