@@ -158,9 +158,11 @@ async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(clien
         ]
     session = await host.load("a")
     assert (session.cursor.seq, session.leaf_id) == (2, two["leaf"])
-    state = (await client.reply("GET", "/v1/sessions/a/tree")).headers["etag"]
-    await client.ask("POST", url, HELLO, status=201, headers={"If-Match": f'{state[:-1]}-gzip"'})
-    await client.ask("POST", url, HELLO, status=412, headers={"If-Match": state})
+    for read in ("tree", "entries?limit=1", "path", "context", "outline", "state"):
+        state = (await client.reply("GET", f"/v1/sessions/a/{read}")).headers["etag"]
+        await client.ask("PUT", "/v1/sessions/a/leaf", {"entry_id": session.leaf_id}, headers={"If-Match": state})
+        await client.ask("POST", url, HELLO, status=201, headers={"If-Match": f'{state[:-1]}-gzip"'})
+        await client.ask("POST", url, HELLO, status=412, headers={"If-Match": state})
     await client.ask("POST", url, HELLO, status=412, headers={"If-Match": "leaf"})
 
 

@@ -38,6 +38,7 @@ HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}
         (b'{"type":"message","message":{"role":"user","content":"\\ud800"}}', 400, "surrogate"),
         (b'{"type":"message","message":{"role":"user","content":"\xff"}}', 400, "UTF-8"),
         (b'{"type":"message","message":{"role":"user","metadata":' + b'{"a":' * 200 + b"1" + b"}" * 202, 400, "nested"),
+        (b'{"a":"\\"' + b"[" * 200, 400, "not JSON"),
         (b"[1]", 400, "object"),
         (b'{"entries":[],"x":1}', 400, "unknown field `x`"),
         (b'{"entries":[]}', 400, "1 to 1000"),
@@ -102,6 +103,7 @@ async def test_unknown_names_paths_and_media_types_are_refused(client: Client) -
     doubled = "http://{}:{}//v1/sessions".format(*client.address)  # alone, it would name the host "v1"
     for path in ("/v1/nothing", "/v1/sessions/", "/v1/sessions/a/", doubled, "/v1/sessions/a%2Ftree"):
         assert (await client.reply("GET", path)).status_code == 404, path
+    assert "/openapi.json lists" in (await client.ask("GET", "/v1/nothing", status=404))["detail"]
     for path in ("/v1/sessions/%ff", "/v1/sessions/a%00", "/v1/sessions/%2e%2e"):
         assert (await client.reply("GET", path)).status_code in (400, 404), path
     head = await client.reply("HEAD", "/v1/sessions/a")

@@ -7,8 +7,7 @@ from urllib.parse import quote, unquote
 
 from ..actors.commands import AppendOptions
 from ..actors.session.session import Session
-from ..events.stores.base import Cursor
-from .http.fields import CURSOR_PATTERN
+from .http.fields import CURSOR_PATTERN, cursor_of
 from .http.problems import Stale
 from .routing import Call, as_sent
 
@@ -28,19 +27,18 @@ def append_options(call: Call[object, object], session: Session) -> AppendOption
     if call.key is not None:
         options["command_id"] = call.key
     tag = _wanted(call)
-    if tag is None:
-        return options
-    options["expected_leaf"] = tag  # which is no entry's id, unless it turns out to be a state of this log
-    text, is_state, leaf = tag.removeprefix("head:").partition("/")
+    return options if tag is None else options | _state(tag, session)
+
+
+def _state(tag: str, session: Session) -> AppendOptions:
+    """Return the state that a tag names; see `append_options`."""
     if tag.startswith("leaf:"):
-        options["expected_leaf"] = unquote(tag.removeprefix("leaf:")) or None
-    elif re.fullmatch(CURSOR_PATTERN, text) and (cursor := Cursor.parse(text)).generation == session.cursor.generation:
-        options["expected_seq"] = cursor.seq
-        if is_state:
-            options["expected_leaf"] = unquote(leaf) or None
-        else:
-            del options["expected_leaf"]
-    return options
+        return {"expected_leaf": unquote(tag.removeprefix("leaf:")) or None}
+    text, *leaf = tag.removeprefix("head:").split("/")  # and what was read in that state
+    if re.fullmatch(CURSOR_PATTERN, text) and (cursor := cursor_of(text)).generation == session.cursor.generation:
+        state: AppendOptions = {"expected_seq": cursor.seq}
+        return state | {"expected_leaf": unquote(leaf[0]) or None} if leaf else state
+    return {"expected_leaf": tag}  # which is no entry's id
 
 
 def check_match(call: Call[object, object], session: Session) -> None:
@@ -49,10 +47,11 @@ def check_match(call: Call[object, object], session: Session) -> None:
     Raises:
         Stale: It does; the error says what they are now.
     """
-    tag = _wanted(call)
-    states = (f"leaf:{quote(session.leaf_id or '')}", f"head:{session.cursor}", state_tag(session))
-    if tag is not None and tag not in states:
-        raise _moved(tag, session)
+    tag, leaf, seq = _wanted(call), session.leaf_id, session.cursor.seq
+    if tag is not None:
+        state = _state(tag, session)
+        if state.get("expected_leaf", leaf) != leaf or state.get("expected_seq", seq) != seq:
+            raise _moved(tag, session)
 
 
 def _wanted(call: Call[object, object]) -> str | None:
@@ -75,4 +74,4 @@ def _moved(tag: str, session: Session) -> Stale:
 
 def state_tag(session: Session) -> str:
     """Return the tag of a session's state: its generation, head and leaf."""
-    return f"{session.cursor}/{quote(session.leaf_id or '')}"
+    return f"{session.cursor}/{quote(session.leaf_id or '', safe='')}"

@@ -173,7 +173,7 @@ def problem_of(error: BaseException, *, root: str | None = None, instance: str |
     )
 
 
-_ABSOLUTE = re.compile(r"(?<![\w/.])/(?:[^\s:'\",;()/]+/)*[^\s:'\",;()/]+")
+_ABSOLUTE = re.compile(r"(?<![\w/.])/(?!(?:openapi\.json|v1)(?:[\s:]|$))(?:[^\s:'\",;()/]+/)*[^\s:'\",;()/]+")
 
 
 def without_paths(text: str, root: str | None = None) -> str:

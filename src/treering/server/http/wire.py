@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import types
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +31,9 @@ T = TypeVar("T")
 _encoder = msgspec.json.Encoder(enc_hook=plain_str)
 _BREAKS = {"\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029", "\u0085".encode(): b"\\u0085"}
 """Characters at which some clients split lines, which JSON allows unescaped."""
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string of a JSON text, or the rest of the text if it does not end."""
+_NO_BRACKETS = bytes({*range(256)} - {*b"[{}]"})
 
 
 def encode(value: object) -> bytes:
@@ -116,23 +120,11 @@ def _check_depth(body: bytes, depth_max: int) -> None:
     """Refuse a body that is nested too deeply, before anything recurses into it."""
     if body.count(b"[") + body.count(b"{") <= depth_max:
         return
-    depth, in_string, escaped = 0, False, False
-    for byte in body:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                in_string = False
-        elif byte == 0x22:
-            in_string = True
-        elif byte in b"[{":
-            depth += 1
-            if depth > depth_max:
-                raise Malformed(f"the body is nested more than {depth_max} deep")
-        elif byte in b"]}":
-            depth -= 1
+    depth = 0
+    for byte in _STRING.sub(b"", body).translate(None, _NO_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        if depth > depth_max:
+            raise Malformed(f"the body is nested more than {depth_max} deep")
 
 
 def _object(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
