@@ -66,6 +66,7 @@ async def test_sessions_over_http_are_those_of_the_library(client: Client, host:
     keyed = await client.ask("PUT", "/v1/keys/telegram%3A1", {"cwd": "/work/one"}, status=201)
     assert (await client.ask("PUT", "/v1/keys/telegram%3A1", {}, status=200))["id"] == keyed["id"]
     assert (await client.ask("GET", "/v1/keys/telegram%3A1"))["id"] == keyed["id"]
+    assert "the key 'telegram:2'" in (await client.ask("GET", "/v1/keys/telegram%3A2", status=404))["detail"]
     assert (await host.get_or_create("telegram:1")).id == keyed["id"]
     await (await host.load("a")).append_message("user", "Hello")
     assert (await client.ask("POST", "/v1/sessions/a/fork", {"id": "b"}, status=201))["parent_session"] == "a"

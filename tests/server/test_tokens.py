@@ -71,6 +71,8 @@ async def test_only_valid_tokens_are_known_and_none_is_logged(
         assert reply.status_code == 401, headers
         assert reply.headers["www-authenticate"] == "Bearer"
         assert reply.json()["error"] == "NotAuthorized"
+        is_sent = "Bearer " in headers.get("authorization", "") or cookie in headers.get("cookie", "")
+        assert reply.json()["detail"].startswith("the token is not" if is_sent else "this needs a token"), headers
     for path in ("/healthz", "/readyz", "/openapi.json"):
         assert (await guarded.reply("GET", path)).status_code == 200
     assert (await guarded.reply("GET", "/metrics")).status_code == 401

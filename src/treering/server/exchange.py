@@ -48,6 +48,7 @@ from .routes.table import ROUTES
 from .routes.transfer import FileReply
 from .routing import Call, Nothing, NotModified, Reply, Route
 from .service import Service
+from .tokens import token_of
 
 if TYPE_CHECKING:
     from .tracing import Begun
@@ -226,7 +227,9 @@ class Exchange:
         principal = self._principal = await guard.principal_of(self._incoming)
         if route.right != "none":
             if principal is None:
-                raise NotAuthorized("this needs a token: send it as `Authorization: Bearer TOKEN`")
+                sent = token_of(self._incoming.request()) is not None
+                wrong = "the token is not known here, was revoked or has expired: send another one" if sent else ""
+                raise NotAuthorized(wrong or "this needs a token: send it as `Authorization: Bearer TOKEN`")
             if not principal.may(route.right):
                 raise NotAuthorized(f"this needs the role {route.right!r}, not {principal.role!r}", known=True)
         if self._scope["method"] not in _SAFE:

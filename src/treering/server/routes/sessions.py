@@ -27,7 +27,7 @@ from ..http.problems import Malformed
 from ..preconditions import REPEATED, append_options, check_match
 from ..repeats import id_for
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
-from ..service import Service, not_found
+from ..service import Service
 from .states import state_of_row
 
 routes = Routes()
@@ -229,7 +229,7 @@ async def get_by_key(call: Call[Nothing, None]) -> SessionRow:
     rows = await call.service.host.catalog.listing.now()
     found = await rows.find(RowQuery(key=key, limit=1)) if call.principal.sees(key) else []
     if not found:
-        raise not_found(key)
+        raise SessionNotFound(f"no session has the key {key[:200]!r}: create one by a PUT")
     return row_of(call.service, found[0])
 
 
