@@ -146,7 +146,7 @@ async def test_a_created_session_exists_before_anything_is_appended(client: Clie
 async def test_a_repeated_creation_is_answered_as_the_first(client: Client, host: SessionHost, served: Serve) -> None:
     key = {"Idempotency-Key": "create-1"}
     first = await client.reply("POST", "/v1/sessions", {"cwd": "/x"}, headers=key)
-    second = await client.reply("POST", "/v1/sessions", {"cwd": "/x"}, headers=key)
+    second = await client.reply("POST", "/v1/sessions", {"cwd": "/y/../x/"}, headers=key)
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.json() == second.json()
     assert "idempotent-replayed" not in first.headers

@@ -12,7 +12,7 @@ from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
 from ..events.entries import Payload, SessionInfo
 from ..events.errors import NotAuthorized, SessionExists
-from .http.fields import Folder, NewId, NewKey
+from .http.fields import NewFolder, NewId, NewKey
 from .principals import Principal
 
 
@@ -21,7 +21,7 @@ class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     id: NewId | None = None
     key: NewKey | None = None
-    cwd: Folder | None = None
+    cwd: NewFolder | None = None
     parent_session: str | None = None
     parent_entry: str | None = None
     title: str | None = None

@@ -16,6 +16,9 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 Folder: TypeAlias = Annotated[str, Meta(pattern=r"^[^\x00]+$")]
 """The path of a folder."""
 
+NewFolder: TypeAlias = Annotated[str, Meta(pattern=r"^/[^\x00]*$")]
+"""The path of a folder that a session is to have: absolute, since the server's own folders mean nothing elsewhere."""
+
 NewId: TypeAlias = Annotated[str, Meta(pattern=r"^(?!\.{1,2}$)[^/\\\x00-\x1f]{1,180}$")]
 """The id of a session to create."""
 
@@ -55,6 +58,7 @@ After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{CURS
 _WORDS: dict[str, object] = {
     "an id of up to 180 characters, no control characters or slashes among them": NewId,
     "a key of up to 1,024 characters, no control characters among them": NewKey,
+    "an absolute path, which begins with a slash": NewFolder,
     "a cursor, as a reply gives it": CursorText,
     "`start`, `end` or a cursor": Since,
     "a seq or a cursor": After,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from ...actors.host.names import checked_path
+from ...actors.host.names import absolute
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session
 from ...events.entries import SessionInfo
@@ -21,7 +21,7 @@ from ...projections.summary import SessionSummary
 from ...wire import SessionDetail, SessionPage, SessionRow
 from ..creation import NewSession, check_own_key, write_new
 from ..filters import Order, SessionFilter, filtered
-from ..http.fields import Count, Folder, Limit, Name, NewId
+from ..http.fields import Count, Folder, Limit, Name, NewFolder, NewId
 from ..http.pages import check_limit
 from ..http.problems import Malformed
 from ..preconditions import REPEATED, append_options, check_match
@@ -58,7 +58,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     description: str | UnsetType | None = UNSET
     status: Name | UnsetType | None = UNSET
     summary: str | UnsetType | None = UNSET
-    project: Folder | UnsetType = UNSET
+    project: NewFolder | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType | None = UNSET
 
 
@@ -167,7 +167,8 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
     row = await call.service.row(call.principal, session_id)
     session = await call.service.reading_row(row)
     header = session.header
-    if (header.cwd, header.parent_session, header.parent_entry) != (body.cwd, body.parent_session, body.parent_entry):
+    cwd = None if body.cwd is None else absolute(body.cwd)
+    if (header.cwd, header.parent_session, header.parent_entry) != (cwd, body.parent_session, body.parent_entry):
         raise CommandConflict("this Idempotency-Key was used for another session: use a fresh one")
     return _repeated(call, row)
 
@@ -236,7 +237,7 @@ async def get_by_key(call: Call[Nothing, None]) -> SessionRow:
 class KeyedSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a session that does not exist yet is created with."""
 
-    cwd: Folder | None = None
+    cwd: NewFolder | None = None
 
 
 @routes.add("PUT", "/v1/keys/{key}", right="write", body=KeyedSession, reply=SessionRow, statuses=(201,), errors=(409,))
@@ -288,7 +289,7 @@ async def change_session(call: Call[Nothing, Change]) -> SessionRow:
     session, body = await call.writing(), call.body
     project = body.project
     if isinstance(project, str):  # beside the rest, in the one entry that If-Match and the key are for
-        project = await call.service.host.core.runtime.offload(real_path, checked_path(project))
+        project = await call.service.host.core.runtime.offload(real_path, absolute(project))
     info = SessionInfo(
         name=_given(body.title),
         description=_given(body.description),
