@@ -145,7 +145,7 @@ async def test_a_created_session_exists_before_anything_is_appended(client: Clie
 @pytest.mark.feature("S-7")
 async def test_a_repeated_creation_is_answered_as_the_first(client: Client, host: SessionHost, served: Serve) -> None:
     key = {"Idempotency-Key": "create-1"}
-    first = await client.reply("POST", "/v1/sessions", {"cwd": "/x"}, headers=key)
+    first = await client.reply("POST", "/v1/sessions", {"cwd": "/y/../x/"}, headers=key)
     second = await client.reply("POST", "/v1/sessions", {"cwd": "/y/../x/"}, headers=key)
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.json() == second.json()
@@ -153,9 +153,10 @@ async def test_a_repeated_creation_is_answered_as_the_first(client: Client, host
     assert second.headers["idempotent-replayed"] == "true"
     assert second.headers["location"] == first.headers["location"]
     assert len(await host.list_sessions()) == 1
-    other = await client.reply("POST", "/v1/sessions", {"cwd": "/y"}, headers=key)
-    assert other.status_code == 409
-    assert other.json()["error"] == "CommandConflict"
+    for body in ({"cwd": "/y"}, {"id": "x"}, {"key": "x"}, {"cwd": "/y/../x/", "title": "x"}):
+        other = await client.ask("POST", "/v1/sessions", body, headers=key, status=409)
+        assert other["error"] == "CommandConflict"
+    assert len(await host.list_sessions()) == 1
 
 
 @pytest.mark.parametrize("name", ["last", "First", "a-", "root/a-session", "a-session.jsonl", "..%2f..%2fetc%2fpasswd"])
@@ -190,6 +191,7 @@ async def test_a_key_is_for_one_copy(client: Client, host: SessionHost) -> None:
     copy = await client.ask("POST", "/v1/sessions/a/fork", {}, headers=key)
     assert (await client.ask("POST", "/v1/sessions/a/fork", {}, headers=key))["id"] == copy["id"]
     await client.ask("POST", "/v1/sessions/b/fork", {}, headers=key, status=409)
+    await client.ask("POST", "/v1/sessions/a/fork", {"id": "c"}, headers=key, status=409)
     made = {"Idempotency-Key": "made-1"}
     await client.ask("POST", "/v1/sessions", {}, headers=made)
     await client.ask("POST", "/v1/sessions/a/fork", {}, headers=made, status=409)

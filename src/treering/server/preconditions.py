@@ -51,7 +51,13 @@ def check_match(call: Call[object, object], session: Session) -> None:
     if tag is not None:
         state = _state(tag, session)
         if state.get("expected_leaf", leaf) != leaf or state.get("expected_seq", seq) != seq:
-            raise _moved(tag, session)
+            cursor = str(session.cursor)
+            raise Stale(
+                f"the session is not at {tag!r}: its leaf is {leaf!r}, its head {cursor!r}, and If-Match takes one of "
+                f'"leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" and the ETag of a reply',
+                leaf=leaf,
+                cursor=cursor,
+            )
 
 
 def _wanted(call: Call[object, object]) -> str | None:
@@ -60,16 +66,6 @@ def _wanted(call: Call[object, object]) -> str | None:
     if given is None or given.strip() == "*":
         return None
     return as_sent(given).strip('"')
-
-
-def _moved(tag: str, session: Session) -> Stale:
-    leaf, cursor = session.leaf_id, str(session.cursor)
-    return Stale(
-        f"the session is not at {tag!r}: its leaf is {leaf!r}, its head {cursor!r}, and If-Match takes one of "
-        f'"leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" and the ETag of a reply',
-        leaf=leaf,
-        cursor=cursor,
-    )
 
 
 def state_tag(session: Session) -> str:

@@ -38,19 +38,26 @@ class Repeats:
     """The requests that a server has carried out."""
 
     def __init__(self) -> None:
-        self._created: dict[tuple[str, str], str] = {}
+        self._created: dict[tuple[str, str], tuple[str, str]] = {}
         self._done: dict[tuple[str, str, str], _Doing] = {}
 
-    def note_created(self, principal: Principal, key: str | None, session_id: str) -> None:
-        """Note which session a request with an Idempotency-Key created."""
+    def note_created(self, principal: Principal, key: str | None, what: str, session_id: str) -> None:
+        """Note which session a request with an Idempotency-Key created; `what` are words that no other request has."""
         if key is not None:
-            self._created[principal.name, key] = session_id
+            self._created[principal.name, key] = what, session_id
             if len(self._created) > DONE_MAX:
                 del self._created[next(iter(self._created))]
 
-    def created(self, principal: Principal, key: str | None) -> str | None:
-        """Return the session that this very request created before, if it did; see `note_created`."""
-        return None if key is None else self._created.get((principal.name, key))
+    def created(self, principal: Principal, key: str | None, what: str) -> str | None:
+        """Return the session that this very request created before, if it did; see `note_created`.
+
+        Raises:
+            CommandConflict: The key was used for something else.
+        """
+        before, session_id = (what, None) if key is None else self._created.get((principal.name, key), (what, None))
+        if before != what:
+            raise CommandConflict("this Idempotency-Key was used for another request: use a fresh one")
+        return session_id
 
     async def once(
         self, principal: Principal, key: str | None, session_id: str, what: str, do: Callable[[], Awaitable[None]]

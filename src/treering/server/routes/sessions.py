@@ -147,13 +147,12 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
     check_own_key(call.principal, body.key)
     if body.id is not None and body.key is not None:
         raise InvalidInput("give an `id` or a `key`, not both: a key determines the id")
-    chosen = body.id
+    chosen, before = body.id, service.repeats.created(call.principal, call.key, _what(call))
     if chosen is None and body.key is None:
         chosen = id_for(call.principal, call.key)
     try:
         session = await write_new(service.host, body, chosen)
     except SessionExists:
-        before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
             raise SessionExists(
                 f"session {body.id or body.key!r} already exists: load it, or choose another name"
@@ -173,13 +172,18 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
     return _repeated(call, row)
 
 
+def _what(call: Call[Nothing, object]) -> str:
+    """Return words for what a request asks for, which no other request has."""
+    return f"{call.incoming.raw_path()!r} {call.body!r}"
+
+
 def _repeated(call: Call[Nothing, object], row: SessionSummary) -> Reply:
     """Answer a request whose session was created before."""
     return Reply(row_of(call.service, row), headers={"Location": place_of(call, row.id), **REPEATED})
 
 
 async def _created(call: Call[Nothing, object], session: Session) -> Reply:
-    call.service.repeats.note_created(call.principal, call.key, session.id)
+    call.service.repeats.note_created(call.principal, call.key, _what(call), session.id)
     row = await call.service.host.resolve(session)
     return Reply(row_of(call.service, row), status=201, headers={"Location": place_of(call, row.id)})
 
@@ -376,6 +380,7 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
     service.check_writable()
     if call.principal.prefix is not None:
         raise NotAuthorized("a copy has no key, so a token with a prefix could not see it", known=True)
+    before = service.repeats.created(call.principal, call.key, _what(call))
     session = await call.reading()
     if body.entry_id is not None:
         if await session.entry(body.entry_id) is None:
@@ -387,7 +392,6 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
     try:
         return await _created(call, await service.host.write_fork(copy, chosen))
     except SessionExists:
-        before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
             raise
         row = await service.row(call.principal, before or chosen or "")
