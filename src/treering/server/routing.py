@@ -191,7 +191,7 @@ class Route(Struct, frozen=True, kw_only=True):
         errors: The statuses of refusals, beside those that every route may give.
         headers: Headers that a request needs.
         keyed: Whether it takes an Idempotency-Key.
-        conditional: Whether it takes If-Match.
+        conditional: Whether it takes If-Match, and refuses with 412.
         tagged: Whether its reply has an ETag.
         streams: Whether its reply is a stream of events.
         schema: What the JSON schema of its body says beyond its type.

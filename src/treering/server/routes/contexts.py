@@ -227,7 +227,7 @@ def _budget(session: Session, query: ReportQuery) -> ContextBudget:
     body=NewCompaction,
     reply=Written,
     status=201,
-    errors=(404, 409, 412, 422, 423, 507),
+    errors=(404, 409, 422, 423, 507),
     keyed=True,
     conditional=True,
 )

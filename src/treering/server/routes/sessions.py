@@ -284,7 +284,7 @@ async def get_session(call: Call[SessionQuery, None]) -> SessionDetail:
     right="write",
     body=Change,
     reply=SessionRow,
-    errors=(404, 409, 412, 423),
+    errors=(404, 409, 423),
     keyed=True,
     conditional=True,
 )
@@ -328,7 +328,7 @@ async def _row(call: Call[Nothing, None]) -> SessionRow:
     return row_of(call.service, await call.service.row(call.principal, call.session_id))
 
 
-@routes.add("DELETE", "/v1/sessions/{session_id}", right="admin", status=204, errors=(404, 412, 423), conditional=True)
+@routes.add("DELETE", "/v1/sessions/{session_id}", right="admin", status=204, errors=(404, 423), conditional=True)
 async def delete_session(call: Call[Nothing, None]) -> Reply:
     """Delete a session permanently, with every copy of its content."""
     await call.service.host.delete(await _row_to_change(call))
@@ -337,12 +337,7 @@ async def delete_session(call: Call[Nothing, None]) -> Reply:
 
 
 @routes.add(
-    "POST",
-    "/v1/sessions/{session_id}/archive",
-    right="write",
-    reply=SessionRow,
-    errors=(404, 412, 423),
-    conditional=True,
+    "POST", "/v1/sessions/{session_id}/archive", right="write", reply=SessionRow, errors=(404, 423), conditional=True
 )
 async def archive_session(call: Call[Nothing, None]) -> SessionRow:
     """Archive a session: compressed, out of the listing, still readable."""
@@ -351,12 +346,7 @@ async def archive_session(call: Call[Nothing, None]) -> SessionRow:
 
 
 @routes.add(
-    "POST",
-    "/v1/sessions/{session_id}/unarchive",
-    right="write",
-    reply=SessionRow,
-    errors=(404, 412, 423),
-    conditional=True,
+    "POST", "/v1/sessions/{session_id}/unarchive", right="write", reply=SessionRow, errors=(404, 423), conditional=True
 )
 async def unarchive_session(call: Call[Nothing, None]) -> SessionRow:
     """Bring an archived session back."""
@@ -382,12 +372,9 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
         raise NotAuthorized("a copy has no key, so a token with a prefix could not see it", known=True)
     before = service.repeats.created(call.principal, call.key, _what(call))
     session = await call.reading()
-    if body.entry_id is not None:
-        if await session.entry(body.entry_id) is None:
-            raise EntryNotFound(body.entry_id)
-        copy = await path_of(session, body.entry_id)
-    else:
-        copy = await copy_of(session)
+    if body.entry_id is not None and await session.entry(body.entry_id) is None:
+        raise EntryNotFound(body.entry_id)
+    copy = await (copy_of(session) if body.entry_id is None else path_of(session, body.entry_id))
     chosen = body.id or id_for(call.principal, call.key)
     try:
         return await _created(call, await service.host.write_fork(copy, chosen))

@@ -214,7 +214,7 @@ async def get_labels(call: Call[ReadQuery, None]) -> LabelsReply:
     right="write",
     body=NewLabel,
     reply=Written,
-    errors=(404, 409, 412, 422, 423, 507),
+    errors=(404, 409, 422, 423, 507),
     keyed=True,
     conditional=True,
 )
@@ -228,7 +228,7 @@ async def set_label(call: Call[Nothing, NewLabel]) -> Written:
     "/v1/sessions/{session_id}/labels/{entry_id}",
     right="write",
     reply=Written,
-    errors=(404, 409, 412, 423, 507),
+    errors=(404, 409, 423, 507),
     keyed=True,
     conditional=True,
 )
@@ -269,7 +269,7 @@ async def get_leaf(call: Call[ReadQuery, None]) -> LeafReply:
     right="write",
     body=NewLeaf,
     reply=LeafReply,
-    errors=(404, 409, 412, 423),
+    errors=(404, 409, 423),
     keyed=True,
     conditional=True,
 )
@@ -301,7 +301,7 @@ async def _move(call: Call[Nothing, object], session: Session, entry_id: str | N
     body=Branch,
     reply=Written,
     statuses=(201,),
-    errors=(404, 409, 412, 422, 423, 507),
+    errors=(404, 409, 422, 423, 507),
     keyed=True,
     conditional=True,
 )
@@ -322,7 +322,7 @@ async def branch(call: Call[Nothing, Branch]) -> Reply:
     right="write",
     body=Truncation,
     reply=Written,
-    errors=(404, 409, 412, 422, 423, 507),
+    errors=(404, 409, 422, 423, 507),
     keyed=True,
     conditional=True,
 )
