@@ -111,6 +111,20 @@ async def test_a_batch_is_appended_whole_or_not_at_all(client: Client, host: Ses
     assert done["seqs"] == [1, 2]
 
 
+async def test_what_a_caller_prefers_counts_beside_other_preferences(client: Client) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    url, body, kind = "/v1/sessions/a/entries", msgspec.json.encode(HELLO), ("content-type", "application/json")
+    for prefer, is_whole in (
+        (["wait=10, Return=Representation"], True),
+        (['handling=lenient; x="a, b"', 'return = "representation"; y'], True),
+        (["return=minimal", "return=representation"], False),
+        (['x="a, return=representation'], False),
+    ):
+        reply = await client.http.post(url, content=body, headers=[kind, *(("prefer", each) for each in prefer)])
+        assert reply.headers.get("preference-applied") == ("return=representation" if is_whole else None), prefer
+        assert len(reply.json().get("entries", [])) == is_whole
+
+
 @pytest.mark.feature("S-7")
 async def test_the_same_key_gets_the_same_reply_after_a_restart_too(tmp_path: Path, served: Serve) -> None:
     key = {"Idempotency-Key": "k-1"}

@@ -34,7 +34,6 @@ HEADERS = {"content-type": "text/event-stream", "cache-control": "no-store, no-t
 _BEGINNING = b": ok\nretry: 2000\n\n"
 _ALIVE = b": alive\n\n"
 _SPREAD = 0.1
-_WAIT = re.compile(rb"(?:^|[,;\s])wait=([1-9]\d{0,5})(?:$|[,;\s])", re.IGNORECASE)
 
 Push: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole events, and returns when the connection has taken them."""
@@ -63,10 +62,9 @@ def _bye(bye: Bye) -> bytes:
     return block("bye", encode(bye))
 
 
-def preferred_s(prefer: bytes) -> float:
-    """Return for how many seconds a reader wants a stream, by its header `Prefer`; infinity if it does not say."""
-    found = _WAIT.search(prefer)
-    return math.inf if found is None else float(found[1])
+def preferred_s(wait: str | None) -> float:
+    """Return for how many seconds a reader wants a stream, by its preference `wait`; infinity if it does not say."""
+    return float(wait) if wait is not None and re.fullmatch("[1-9][0-9]{0,5}", wait) else math.inf
 
 
 class Slow(Exception):

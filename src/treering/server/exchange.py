@@ -374,7 +374,7 @@ class Exchange:
             if self._scope["method"] == "HEAD":
                 await self._send({"type": "http.response.body", "body": b""})
             else:
-                for_s = preferred_s(self._incoming.headers.get(b"prefer", b""))
+                for_s = preferred_s(self._incoming.preferred("wait"))
                 now = self._scope.get("extensions", {}).get("treering.now")
                 await stream.run(self._send, self._receive, for_s, send_now=None if now is None else now["send"])
         finally:

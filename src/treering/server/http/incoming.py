@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,6 +19,8 @@ from .uploads import Upload, received, remove
 from .wire import parse, read, read_query
 
 _NAMES_MAX = 100
+_PREFERENCE = re.compile(r'(?:"(?:\\.?|[^"\\])*(?:"|$)|[^,"])+')
+_TOLD = re.compile(r'\s*([^\s=;"]+)\s*=\s*"?([^\s;"]*)')
 _JSON = b"application/json"
 _PLAIN = (_JSON, b"application/json; charset=utf-8")
 _NO_EXTENSIONS: Mapping[str, dict[str, bytes]] = {}
@@ -43,7 +46,9 @@ class Incoming:
 
     def __init__(self, scope: Scope, receive: Receive, limits: ServerLimits) -> None:
         self.scope = scope
-        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        if b"prefer" in self.headers:  # which may come in several lines
+            self.headers[b"prefer"] = b",".join(value for name, value in scope["headers"] if name == b"prefer")
         self._receive = receive
         self._limits = limits
         self._left = 0
@@ -53,6 +58,13 @@ class Incoming:
     def request(self) -> Request:
         """Return the request as starlette sees it, for what is asked of it seldom."""
         return Request(self.scope, self.receive)
+
+    def preferred(self, name: str) -> str | None:
+        """Return what the client prefers (RFC 7240) of a name, in lower case; the first, if it says several."""
+        for each in _PREFERENCE.findall(self.headers.get(b"prefer", b"").decode("latin-1").lower()):
+            if (told := _TOLD.match(each)) is not None and told[1] == name:
+                return told[2]
+        return None
 
     def raw_path(self) -> bytes:
         """Return the path below that of a mounted application, percent-encoded."""

@@ -24,9 +24,6 @@ from ..waiting import until_newer, while_there
 
 routes = Routes()
 
-_WITH_ENTRIES = "return=representation"
-"""The preference (RFC 7240) of a caller that wants to have what it appended as it is stored."""
-
 
 class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others.
@@ -190,7 +187,7 @@ async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     handler_converts=True,
     reply=Appended,
     status=201,
-    errors=(404, 409, 412, 422, 423, 507),
+    errors=(404, 409, 422, 423, 507),
     keyed=True,
     conditional=True,
 )
@@ -215,9 +212,9 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     ids, seqs = [each.id or "" for each in placed.entries], [each.seq for each in placed.entries]
     headers = dict(REPEATED) if seqs[-1] <= before else {}
     entries: list[Raw] = []
-    if call.header(b"prefer") == _WITH_ENTRIES:
+    if call.incoming.preferred("return") == "representation":
         entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
-        headers["Preference-Applied"] = _WITH_ENTRIES
+        headers["Preference-Applied"] = "return=representation"
     appended = Appended(ids, seqs, placed.leaf_id, str(placed.cursor), entries)
     return Reply(appended, headers=headers)
 
