@@ -2,11 +2,13 @@
 
 import hmac
 import logging
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from treering import InvalidInput, SessionHost
@@ -162,6 +164,30 @@ async def test_a_link_gives_a_cookie_once(guarded: Client, tokens: Tokens, clock
     assert (await guarded.reply("GET", "/v1", headers={"cookie": cookie})).json()["role"] == "read"
     assert tokens.revoke(lasting.split("_")[1])
     assert (await guarded.reply("GET", "/v1", headers={"cookie": cookie})).status_code == 401
+
+
+class WaitingDisk(OsDisk):
+    """Flushes files when it may."""
+
+    def __init__(self) -> None:
+        self.begun, self.may = threading.Event(), threading.Event()
+        self.may.set()
+
+    def datasync(self, fd: int) -> None:
+        self.begun.set()
+        assert self.may.wait(10), "nobody else was served meanwhile"
+
+
+async def test_who_signs_in_keeps_nobody_waiting(host: SessionHost, tmp_path: Path, served: Serve) -> None:
+    tokens = Tokens(tmp_path / "tokens.json", disk := WaitingDisk())
+    link = tokens.create("read", once=True)
+    async with served(host, tokens=tokens) as client, anyio.create_task_group() as tasks:
+        disk.begun.clear()
+        disk.may.clear()
+        tasks.start_soon(client.ask, "POST", "/login", {"token": link})
+        await anyio.to_thread.run_sync(disk.begun.wait)
+        await client.ask("GET", "/healthz")
+        disk.may.set()
 
 
 async def test_a_server_stays_closed_when_its_only_token_expires(

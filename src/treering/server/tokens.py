@@ -204,7 +204,7 @@ class Tokens:
         stamp = stat.st_mtime_ns, stat.st_ino
         if stamp != self._stamp:
             tokens = msgspec.json.decode(self._path.read_bytes(), type=list[StoredToken])
-            self._stamp, self._by_id = stamp, {each.id: each for each in tokens}
+            self._by_id, self._stamp = {each.id: each for each in tokens}, stamp  # in this order for other threads
 
     @contextmanager
     def _changing(self) -> Generator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from anyio import to_thread
 from msgspec import Struct, structs
 
 from ...events.errors import NotAuthorized, Unavailable
@@ -107,7 +108,7 @@ async def openapi(call: Call[Nothing, None]) -> Reply:
 async def login(call: Call[Nothing, Login]) -> Reply:
     """Exchange a token, such as the one of a link, for a cookie, which no script can read."""
     tokens = call.service.tokens
-    cookie = None if tokens is None else tokens.spend(call.body.token)
+    cookie = None if tokens is None else await to_thread.run_sync(tokens.spend, call.body.token)
     if cookie is None:
         raise NotAuthorized("this link or token was used, was revoked or has expired: make another one")
     return _with_cookie(call, cookie, 86400)
@@ -118,7 +119,7 @@ async def logout(call: Call[Nothing, None]) -> Reply:
     """Drop the cookie, and end what it held if a link had given that."""
     tokens, cookie = call.service.tokens, call.request.cookies.get(cookie_name(call.request))
     if tokens is not None and cookie is not None:
-        tokens.sign_out(cookie)
+        await to_thread.run_sync(tokens.sign_out, cookie)
     return _with_cookie(call, "", 0)
 
 
