@@ -17,14 +17,15 @@ pytestmark = pytest.mark.browser
 
 CLIENT = Path(__file__).parents[2] / "src/treering/server/viewer/client.js"
 
-FOLLOW = """async (id) => {
+FOLLOW = """async ([id, options]) => {
   const { connect } = await import("./client.js");
   const renewed = [];
   const token = (renew) => (renewed.push(renew), renew ? "second" : renewed.includes(true) ? "second" : "first");
   const timing = { first: 1, most: 5, silence: 2000, opening: 20000 };
   const server = connect(document.baseURI, { token, timing });
   const seen = [];
-  for await (const { event, id: at, data } of server.session(id).follow()) seen.push([event, at, data.seq ?? null]);
+  const events = server.session(id).follow(options);
+  for await (const { event, id: at, data } of events) seen.push([event, at, data.seq ?? null]);
   return seen;
 }"""
 
@@ -110,7 +111,7 @@ async def test_a_stream_goes_on_after_whatever_came_instead_of_it(page: Page, al
         stream(entry(2, "h"), last),
     ) as server:
         await page.goto(f"{server.url}client.js")
-        seen = await page.evaluate(FOLLOW, "a")
+        seen = await page.evaluate(FOLLOW, ["a", {}])
     assert seen == [
         ["entry", "1-g", 1],
         ["entry", "2-g", 2],
@@ -127,6 +128,16 @@ async def test_a_stream_goes_on_after_whatever_came_instead_of_it(page: Page, al
     ]  # fmt: skip
     tokens = [headers["authorization"].removeprefix("Bearer ") for _, headers, _ in server.asked]
     assert tokens == [*["first"] * 3, *["second"] * 5]
+
+
+async def test_what_is_followed_to_its_end_goes_on_after_a_cut(page: Page, allowed: list[str]) -> None:
+    allowed.append("net::ERR")
+    ready = 'id: 2-g\nevent: ready\ndata: {"cursor": "2-g"}'
+    async with scripted(stream(entry(1)), stream(entry(2)), stream(ready)) as server:
+        await page.goto(f"{server.url}client.js")
+        seen = await page.evaluate(FOLLOW, ["a", {"live": False}])
+    assert seen == [["entry", "1-g", 1], ["entry", "2-g", 2]]
+    assert [headers.get("last-event-id") for _, headers, _ in server.asked] == [None, "1-g", "2-g"]
 
 
 async def test_a_request_is_repeated_by_its_key_and_refused_as_the_server_says(page: Page, allowed: list[str]) -> None:

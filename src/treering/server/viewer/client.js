@@ -270,8 +270,9 @@ export class Server {
     const word = since === "start" || since === "end" ? since : undefined;
     let last = word === undefined ? since : undefined;
     let seq = 0;
-    // "ready" says where "end" was
-    const asked = since === "end" && !view ? [...new Set([...(kinds ?? ["entry"]), "ready"])] : kinds;
+    // "ready" says where "end" was, and that whoever ends there has caught up; a listing always says it
+    const isTold = (since === "end" || live === false) && !view && path !== "events";
+    const asked = isTold ? [...new Set([...(kinds ?? ["entry"]), "ready"])] : kinds;
     const every = { ...query, since: word, kinds: asked, view, live };
     const describe = () => ({ verb: "GET", path, query: every, lastId: last });
     const line = new Line(this, describe, { signal, onState, ends: live === false });
@@ -394,6 +395,7 @@ class Line {
   async *events() {
     const { timing, _lines: lines } = this._server;
     let failures = 0;
+    let hasAll = false;
     lines.add(this);
     try {
       while (!this._signal?.aborted) {
@@ -407,6 +409,7 @@ class Line {
           this._set("open", null);
           for await (const event of this._read(reply)) {
             if (event.event !== "bye") {
+              hasAll ||= event.event === "ready" || event.event === "view";
               yield event;
               continue;
             }
@@ -416,7 +419,7 @@ class Line {
             }
             wait = event.data.retry_ms * (0.5 + Math.random());
           }
-          if (wait === null && this._ends) return;
+          if (wait === null && this._ends && hasAll) return;
           if (wait === null) throw new Offline("the stream ended without a word");
         } catch (raised) {
           const error = /** @type {Error} */ (raised);
