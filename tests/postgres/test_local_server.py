@@ -70,6 +70,14 @@ def test_what_was_committed_survives_each_end_of_the_server(server: LocalServer,
         assert connection.execute(f"SELECT n FROM {schema}.t".encode()).fetchall() == [(7,)]
 
 
+def test_a_setting_has_any_characters(server: LocalServer) -> None:
+    name = r"it's a \'test\'"
+    server.configure(application_name=name)
+    with psycopg.connect(server.url()) as connection:
+        found = connection.execute("SELECT setting FROM pg_file_settings WHERE name = 'application_name'").fetchall()
+    assert found == [(name,)]
+
+
 def test_a_paused_server_answers_once_it_goes_on(server: LocalServer) -> None:
     with psycopg.connect(server.url(), autocommit=True) as connection:
         server.pause()

@@ -158,7 +158,8 @@ class LocalServer:
 
     def configure(self, **settings: str) -> None:
         """Change settings; while it runs, those that need no restart hold at once."""
-        lines = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
+        quoted = {name: value.replace("\\", r"\\").replace("'", "''") for name, value in settings.items()}
+        lines = "".join(f"{name} = '{value}'\n" for name, value in quoted.items())
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write(lines)
         if (pid := self.pid) is not None:
