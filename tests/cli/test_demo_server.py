@@ -1,8 +1,6 @@
 """`treering demo --serve`: what its agents write, and how it begins and ends."""
 
-import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -23,27 +21,29 @@ from treering.entries import CustomEntry, SessionInfoEntry, ToolExecutionEntry
 from treering.events.health.doctor import examine
 from treering.subscriptions import SessionChanged
 
-from .conftest import PACKAGES
+from .conftest import Cli
 
 
-def test_agents_are_at_work_when_the_address_is_printed(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    command = [sys.executable, "-m", "treering.cli", "demo", "--serve", "--port", "0", "--dir", str(folder)]
-    env = {**os.environ, "PYTHONPATH": PACKAGES}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as demo:
-        try:
-            assert demo.stdout is not None
-            address = demo.stdout.readline().strip()
-            assert address.startswith("http://127.0.0.1:")
-            with httpx2.Client(base_url=address, timeout=60) as http:
-                rows = http.get("/v1/sessions", params={"limit": 500}).json()["items"]
-                with http.stream("GET", f"/v1/sessions/{rows[0]['id']}/events?kinds=entry&since=start") as events:
-                    assert next(line for line in events.iter_lines() if line.startswith("event:")) == "event: entry"
-        finally:
-            demo.send_signal(signal.SIGINT)
-            rest, said = demo.communicate()
-    assert (demo.returncode, rest) == (0, "")
-    assert said.startswith(f"{crew.AGENTS} agents are at work")
+def test_agents_are_at_work_when_the_address_is_printed(cli: Cli, tmp_path: Path) -> None:
+    folder, browser = tmp_path / "demo", tmp_path / "browser.py"
+    browser.write_text(
+        "import sys, urllib.request as web\nstatus = 0\n"
+        "try: status = web.urlopen(sys.argv[1], timeout=20).status\nfinally: print(status)\n"
+    )
+    command = ("demo", "--serve", "--open", "--port", "0", "--dir", folder)
+    with cli.spawn(*command, BROWSER=f"{sys.executable} {browser} %s/healthz") as demo:
+        assert demo.stdout is not None
+        address, answered = (demo.stdout.readline().decode().strip() for _ in range(2))
+        assert address.startswith("http://127.0.0.1:")
+        assert answered == "200", "the server waited for the browser"
+        with httpx2.Client(base_url=address, timeout=60) as http:
+            rows = http.get("/v1/sessions", params={"limit": 500}).json()["items"]
+            with http.stream("GET", f"/v1/sessions/{rows[0]['id']}/events?kinds=entry&since=start") as events:
+                assert next(line for line in events.iter_lines() if line.startswith("event:")) == "event: entry"
+        demo.send_signal(signal.SIGINT)
+        rest, said = demo.communicate()
+    assert (demo.returncode, rest) == (0, b"")
+    assert said.decode().startswith(f"{crew.AGENTS} agents are at work")
     assert examine(folder) == []
     anyio.run(assert_variety, folder)
     ids = {row["id"] for row in rows}

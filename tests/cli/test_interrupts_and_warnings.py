@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from treering.cli.messages import be_verbose, logs_on_stderr, sentence_of
+from treering.cli.messages import be_verbose, logs_on_stderr, sentence, sentence_of
 from treering.events.telemetry import logger
 
 from .conftest import PACKAGES, Cli, line_of_message
@@ -117,6 +117,7 @@ def test_the_error_for_last_says_that_there_are_no_sessions(cli: Cli) -> None:
 
 
 def test_a_missing_working_directory_is_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sentence(FileNotFoundError(2, "no such socket")) == "no such socket"
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

@@ -122,8 +122,7 @@ class _Warnings:
     def debug(self, event: str, /, **fields: object) -> None:
         """Drop the event."""
 
-    def info(self, event: str, /, **fields: object) -> None:
-        """Drop the event."""
+    info = debug
 
     def warning(self, event: str, /, **fields: object) -> None:
         """Hand on the event's warning, if it has one."""
@@ -133,9 +132,7 @@ class _Warnings:
         elif (message := _warning_of(event, fields)) is not None:
             self._print(message)
 
-    def error(self, event: str, /, **fields: object) -> None:
-        """Hand on the event's warning, as `warning` does."""
-        self.warning(event, **fields)
+    error = warning
 
 
 @contextmanager
@@ -213,7 +210,10 @@ def sentence(error: TreeringError | OSError) -> str:
             import_advice = advice_on(error.where.path)
             message += f"; {import_advice}" if import_advice else ""
         return line(message)
-    if isinstance(error, FileNotFoundError) and error.filename is None:  # only a missing working directory has no name
-        return "the current directory no longer exists: change to another one"
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as that of a missing working directory has
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return "the current directory no longer exists: change to another one"
     what = error.strerror or str(error) or type(error).__name__
     return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)

@@ -81,12 +81,8 @@ async def _path(session: Session, seq: int) -> AsyncIterator[Entry]:
 
 def show(entries: list[Entry], *, as_json: bool) -> None:
     """Write each entry on a line."""
-    if not entries:
-        return
-    if as_json:
-        click.echo(b"\n".join(_native_line(entry) for entry in entries))
-    else:
-        click.echo("\n".join(line_of(entry) for entry in entries))
+    if entries:
+        click.echo(b"\n".join(map(_native_line, entries)) if as_json else "\n".join(map(line_of, entries)))
 
 
 def _native_line(entry: Entry) -> bytes:
@@ -101,6 +97,9 @@ def _native_line(entry: Entry) -> bytes:
     envelope = {"type": entry.type, "id": entry.id, "parent_id": entry.parent_id}
     timed = {"timestamp": msgspec.to_builtins(entry.timestamp), "seq": entry.seq, "opaque": entry.reason}
     return encoded({**envelope, **own, **envelope, **timed})
+
+
+_OF_ONE_SESSION = {"file": "a SESSION", "from_start": "--from-start", "root": "--root", "server": "--server"}
 
 
 @click.command()
@@ -132,9 +131,10 @@ def follow(
     """
     with suppress(KeyboardInterrupt):
         if programs or from_programs:
-            given = "a SESSION" if file is not None else "--from-start" if from_start else "--root" if root else None
-            if given is not None:
-                raise click.UsageError(f"{given} and --programs exclude each other")
+            source_of = click.get_current_context().get_parameter_source
+            for name, given in _OF_ONE_SESSION.items():
+                if source_of(name) is click.core.ParameterSource.COMMANDLINE:  # the environment may name a server
+                    raise click.UsageError(f"{given} and --programs exclude each other")
             from ..programs import follow_programs
 
             run(follow_programs, from_programs, as_json)

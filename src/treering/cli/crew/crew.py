@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-import anyio
+import anyio.to_thread
 import click
 import structlog
 
@@ -123,7 +123,7 @@ async def serve_demo(folder: str, port: int, seed: int, opens: bool) -> None:
         click.echo(address)
         tell(f"{AGENTS} agents are at work, by a script: open the address; Ctrl-C ends it")
         if opens:
-            webbrowser.open(address)
+            tasks.start_soon(lambda: anyio.to_thread.run_sync(webbrowser.open, address))
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))  # no line for each request
     pace = Pace(_BEHIND_S)
