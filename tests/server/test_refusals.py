@@ -68,6 +68,7 @@ async def test_a_form_is_told_in_words(client: Client) -> None:
         ("POST", "/v1/sessions", {"cwd": "~"}, "Expected an absolute path, which begins with a slash - at `$.cwd`"),
         ("PUT", "/v1/keys/a", {"cwd": "C:\\work"}, "Expected an absolute path"),
         ("PATCH", "/v1/sessions/a", {"project": "."}, "Expected an absolute path"),
+        ("GET", "/v1/sessions/a/entries?ids=", None, "Expected `array` of length >= 1 - at `$.ids`"),
         ("GET", "/v1/sessions/a/entries?after=x", None, "Expected a seq or a cursor - at `$.after`"),
         ("GET", "/v1/sessions/a/entries?at_least=x", None, "Expected a cursor, as a reply gives it - at `$.at_least`"),
         ("GET", "/v1/sessions/a/events?since=x", None, "Expected `start`, `end` or a cursor - at `$.since`"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ...actors.commands import AppendOptions
 from ...actors.session.reading import append_placed
@@ -30,14 +30,14 @@ class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     Attributes:
         after: The cursor or seq.
-        ids: The ids, which make `after` and `limit` meaningless.
+        ids: The ids, one at least, which make `after` and `limit` meaningless.
         types: The types of entries to read; by default all.
         limit: How many.
         wait: Seconds to wait for such an entry if there is none yet; the page is empty if none comes. Not beside `ids`.
     """
 
     after: After | None = None
-    ids: tuple[Name, ...] = ()
+    ids: Annotated[tuple[Name, ...], Meta(min_length=1)] = ()
     types: tuple[Name, ...] = ()
     limit: Limit = 100
     wait: Seconds = 0.0
