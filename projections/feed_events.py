@@ -84,7 +84,7 @@ def text_piece(name: str, message: str, offset: int, text: str) -> TextPiece:
 
 
 class Reset(Struct, frozen=True):
-    """The log has been replaced: the entries received before belong to an old generation.
+    """The log has been replaced: the entries received before, and a cursor kept of them, are of an old generation.
 
     Sent when another session took the place of this one or the file was replaced or shortened from outside, not when
     the session is archived or brought back. `cursor` is the start of the new generation, all of whose entries follow.

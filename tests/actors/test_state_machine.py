@@ -170,7 +170,7 @@ class Model:
         if self.record is not None:
             lines, leaf = self.record
             if self.lines[: len(lines)] == lines and self.tip <= len(lines):
-                self.moved = leaf
+                self.moved = self.find(self.id_at(leaf) or "")  # that id's latest line, which may show now
 
 
 class Sessions(RuleBasedStateMachine):

@@ -300,7 +300,7 @@ class Subscriber:
                     self.seen.clear()
                 else:
                     self._take(item.seq, item.id or "")
-                    self.cursor = Cursor(entries.cursor.generation, item.seq)
+                self.cursor = entries.cursor
                 if self._random.random() < 0.3:
                     await anyio.sleep(self._random.choice((0.0, 0.1, 3.0)))
 
