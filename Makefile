@@ -66,10 +66,11 @@ mutants: $(READY) ## plant small faults, one at a time, and list those that no t
 bench: $(READY) ## measure what operations cost, as ratios within one run
 	$(BIN)/python -m bench
 
-bench-full: $(READY) ## the same at full scale, with every peer and charts; takes an hour
+bench-full: $(READY) ## the same at full scale, with every peer and charts; takes an hour and a half
 	$(BIN)/python -m bench prepare
 	$(BIN)/python -m bench run --scale full --output bench/results/full.json
 	$(BIN)/python -m bench plot bench/results/full.json --to docs/benchmarks
+	$(BIN)/python -m bench growth --scale full --output bench/results/growth.json --to docs/benchmarks
 	$(BIN)/python -m bench soak --output bench/results/soak.json --to docs/benchmarks
 
 soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to continue

@@ -19,6 +19,7 @@ from .adapters.command import show as show_adapters
 from .adapters.comparing import latest
 from .archive import archive_command
 from .comparison import comparison_table
+from .growth.command import growth_command
 from .house import house_command
 from .path import path_command
 from .peer import Peer
@@ -57,6 +58,7 @@ def main(context: click.Context) -> None:
     python -m bench run append-one --peer 'plain loop' --peer treering/uvloop
     python -m bench prepare                           install the peers
     python -m bench soak                              a day with a thousand agents
+    python -m bench growth                            how costs grow with sessions, entries, followers, and bytes
     python -m bench path                              which functions an append passes, and what each costs
     python -m bench serve                             what HTTP costs
     python -m bench adapters                          what stores of frameworks cost, and the adapters for them
@@ -296,6 +298,7 @@ def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
 
 
 main.add_command(adapters_command)
+main.add_command(growth_command)
 main.add_command(house_command)
 main.add_command(archive_command)
 main.add_command(path_command)

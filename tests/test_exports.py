@@ -7,38 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from types import ModuleType
 from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
 import treering
-from treering import (
-    agents,
-    contexts,
-    entries,
-    errors,
-    models,
-    projections,
-    sessions,
-    stores,
-    subscriptions,
-    sync,
-    testing,
-)
+from treering import models, sync, testing
 
-CHAPTERS: tuple[ModuleType, ...] = (
-    agents,
-    contexts,
-    entries,
-    errors,
-    models,
-    projections,
-    sessions,
-    stores,
-    subscriptions,
-    sync,
-)
+_NAMES = "agents contexts entries errors models projections sessions stores subscriptions sync"
+CHAPTERS: tuple[ModuleType, ...] = tuple(import_module(f"treering.{name}") for name in _NAMES.split())
 EVERYWHERE = {name: chapter for chapter in CHAPTERS for name in chapter.__all__}
 """Every public name, and the chapter that has it."""
 

@@ -18,23 +18,17 @@ def with_attribute(name: str, value: object) -> Count:
     return projection
 
 
-@pytest.mark.parametrize("name", ["initial", "apply", "dump", "load"])
-async def test_a_projection_that_lacks_a_method_is_refused(name: str) -> None:
+METHODS = [(method, None) for method in ("initial", "apply", "dump", "load")]
+NAMES = [("name", name) for name in (None, 5, "treering-mine", "context", "a/b", "")]
+
+
+@pytest.mark.parametrize(("attribute", "value"), [*METHODS, *NAMES])
+async def test_a_projection_without_a_method_or_a_name_of_its_own_is_refused(attribute: str, value: object) -> None:
     async with SessionHost() as host:
         session = await host.create()
         await session.append_message("user", "hello")
+        lacks = None if attribute == "name" else "it needs a `name` and the methods initial, apply, dump, load"
         for call in (session.view, session.rebuild):
-            with pytest.raises(InvalidInput, match="it needs a `name` and the methods initial, apply, dump, load"):
-                await call(with_attribute(name, None))
-        assert await session.view(Count()) == 1
-
-
-@pytest.mark.parametrize("name", [None, 5, "treering-mine", "context", "a/b", ""])
-async def test_a_projection_without_a_name_of_its_own_is_refused(name: object) -> None:
-    async with SessionHost() as host:
-        session = await host.create()
-        await session.append_message("user", "hello")
-        for call in (session.view, session.rebuild):
-            with pytest.raises(InvalidInput):
-                await call(with_attribute("name", name))
+            with pytest.raises(InvalidInput, match=lacks):
+                await call(with_attribute(attribute, value))
         assert await session.view(Count()) == 1

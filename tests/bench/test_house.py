@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from bench.source import Module, circles, questions_of_class, read_modules
 from click.testing import CliRunner, Result
 
 import treering
@@ -47,25 +48,13 @@ def bounds(folder: Path, files: int = 99_999, append_functions: int = 1_001, med
     return path
 
 
-def package(folder: Path, sources: dict[str, str]) -> Path:
-    """Write a package `house` of some files, by their paths in it."""
+def package(folder: Path, sources: dict[str, str]) -> list[Module]:
+    """Write a package `house` of some files, by their paths in it, and read it."""
     for name, text in sources.items():
         path = folder / "house" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return folder / "house"
-
-
-def circles(root: Path) -> list[list[str]]:
-    from bench import source
-
-    return source.circles(source.read_modules(root))
-
-
-def questions(root: Path) -> list[str]:
-    from bench import source
-
-    return source.questions_of_class(source.read_modules(root))
+    return read_modules(folder / "house")
 
 
 def test_each_figure_that_got_worse_is_named(tmp_path: Path) -> None:
@@ -112,6 +101,7 @@ def walked() -> list[Path]:
 def test_the_figures_are_those_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     from bench import house as module
 
+    assert module.import_times(rounds=1) > 0
     monkeypatch.setattr(module, "import_times", lambda: 2.125)
     figures = json.loads(house("--json").output)["figures"]
     printed = house().output
@@ -122,14 +112,8 @@ def test_the_figures_are_those_of_the_library(monkeypatch: pytest.MonkeyPatch) -
     assert f"{figures['lines']:,}" in printed
 
 
-def test_an_import_takes_some_time() -> None:
-    from bench.house import import_times
-
-    assert import_times(rounds=1) > 0
-
-
 def test_circles_count_imports_in_functions_and_for_types(tmp_path: Path) -> None:
-    root = package(
+    modules = package(
         tmp_path,
         {
             "__init__.py": "from .a import x\n",
@@ -141,12 +125,12 @@ def test_circles_count_imports_in_functions_and_for_types(tmp_path: Path) -> Non
             "c/f.py": "from . import d\n",
         },
     )
-    assert circles(root) == [["house.a", "house.b", "house.c.d"]]
+    assert circles(modules) == [["house.a", "house.b", "house.c.d"]]
 
 
 def test_a_package_and_a_module_of_it_can_be_a_circle(tmp_path: Path) -> None:
-    root = package(tmp_path, {"c/__init__.py": "from .d import x\n", "c/d.py": "from ..c import y\n"})
-    assert circles(root) == [["house.c", "house.c.d"]]
+    modules = package(tmp_path, {"c/__init__.py": "from .d import x\n", "c/d.py": "from ..c import y\n"})
+    assert circles(modules) == [["house.c", "house.c.d"]]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +144,11 @@ def test_a_package_and_a_module_of_it_can_be_a_circle(tmp_path: Path) -> None:
     ],
 )
 def test_a_question_of_class_is_found_in_any_spelling(tmp_path: Path, question: str) -> None:
-    root = package(tmp_path, {"a.py": f"from x import FileStore\nstore = FileStore()\nok = {question}\n"})
-    assert questions(root) == ["a.py:3"]
+    modules = package(tmp_path, {"a.py": f"from x import FileStore\nstore = FileStore()\nok = {question}\n"})
+    assert questions_of_class(modules) == ["a.py:3"]
 
 
 def test_a_pattern_is_a_question_and_the_store_itself_may_ask(tmp_path: Path) -> None:
     pattern = "match store:\n    case FileStore():\n        pass\n"
-    root = package(tmp_path, {"a.py": pattern, "stores/files/deep/b.py": pattern, "stores/c.py": pattern})
-    assert questions(root) == ["a.py:2", "stores/c.py:2"]
+    modules = package(tmp_path, {"a.py": pattern, "stores/files/deep/b.py": pattern, "stores/c.py": pattern})
+    assert questions_of_class(modules) == ["a.py:2", "stores/c.py:2"]
