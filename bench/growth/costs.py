@@ -46,6 +46,7 @@ class Cost:
         expected: The exponent that it should have: 0 or 1.
         measure: Measures it at a size.
         why: What explains an exponent above the expected one, as the end of a sentence.
+        largest: The largest size at which it is measured; None for that of its axis.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Cost:
     expected: int
     measure: Measure
     why: str = ""
+    largest: int | None = None
 
 
 async def _repeat(operation: Callable[[], Awaitable[object]], least: int = 3) -> Sample:
@@ -238,7 +240,7 @@ def _turn(entries: int, space: Workspace) -> Sample:
         async with _copied(entries, space) as (_, session):
             await session.build_context(budget, builder)
             until = time.perf_counter() + LONG_ENOUGH_S
-            while time.perf_counter() < until or sample.operations < 10:
+            while time.perf_counter() < until or sample.operations < 3:
                 await session.append_message("user", TEXT_1_KB)
                 wall, cpu = time.perf_counter(), time.process_time()
                 assert (await session.build_context(budget, builder)).messages
@@ -311,20 +313,34 @@ def _follow_bytes(size: int, space: Workspace) -> Sample:
     return on_loop(run)
 
 
-_ANY_PROGRAM = "any program may have written to a session, so the store is asked for each file whether it has changed"
+_ASKED = "any program may have written to a session, so the store is asked for each file whether it has changed"
+_NOT_KEPT = (
+    "a path of more bytes than `Limits.cache_bytes_max` is not kept, and its context is built from the log each time"
+)
+_SNAPSHOT = (
+    "the index is written to the snapshot and read from it whole; it is small, and what it costs is hidden at first"
+)
+_READ_WHOLE = "an import reads the transcript whole, since programs also rewrite them; following it reads what is new"
 
 COSTS: tuple[Cost, ...] = (
     Cost("start", "start a host, and close it", "sessions", 0, _start),
     Cost("open-by-key", "open a session by its key, and close it", "sessions", 0, _open_by_key),
     Cost("append-in-turn", "an append to one of the live sessions, in turn", "sessions", 0, _append_in_turn),
-    Cost("page", "a page of 50 of the listing", "sessions", 0, _among(lambda host, _: host.list_sessions(limit=50))),
+    Cost(
+        "page",
+        "a page of 50 of the listing",
+        "sessions",
+        0,
+        _among(lambda host, _: host.list_sessions(limit=50)),
+        _ASKED,
+    ),
     Cost("list", "the whole listing", "sessions", 1, _among(lambda host, _: host.list_sessions())),
-    Cost("search", "a search for a word of 20 entries", "sessions", 0, _search),
+    Cost("search", "a search for a word of 20 entries", "sessions", 0, _search, _ASKED),
     Cost("append", "an append", "entries", 0, _of_long(_append, least=100)),
     Cost("branch", "branch from the middle, and append", "entries", 0, partial(_job, Branches)),
     Cost("row", "an append, and its row of the listing", "entries", 0, _of_long(_row, least=100)),
     Cost("last-page", "read the last 100 entries", "entries", 0, _of_long(_last_page)),
-    Cost("turn", "fit the context into a window of 32,000 tokens, after an append", "entries", 0, _turn),
+    Cost("turn", "fit the context into a window of 32,000 tokens, after an append", "entries", 0, _turn, _NOT_KEPT),
     Cost("reopen", "an append to a session at rest", "entries", 0, _of_long(_reopen)),
     Cost("open-cold", "open a session, from its log alone", "entries", 1, partial(_job, Opens)),
     Cost(
@@ -332,8 +348,16 @@ COSTS: tuple[Cost, ...] = (
     ),
     Cost("context", "the whole context, for the first time", "entries", 1, partial(_job, Contexts)),
     Cost("read-all", "read all entries", "entries", 1, _of_long(_read_all, least=1)),
-    Cost("import", "import a transcript of Claude Code", "entries", 1, _import),
-    Cost("import-grown", "import one again that has 20 KB more", "entries", 0, _import_grown),
+    Cost("import", "import a transcript of Claude Code", "entries", 1, _import, largest=100_000),
+    Cost(
+        "import-grown",
+        "import one again that has 20 KB more",
+        "entries",
+        0,
+        _import_grown,
+        _READ_WHOLE,
+        largest=100_000,
+    ),
     Cost("deliver", "a delivery to one follower", "followers", 0, partial(_job, lambda size: FanOuts(size, 40))),
     Cost(
         "deliver-bursts",

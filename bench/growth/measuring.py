@@ -32,7 +32,7 @@ GROWTH_SCALES = {"tiny": GrowthScale(1, 10_000), "quick": GrowthScale(1, 100), "
 def sizes_of(cost: Cost, scale: GrowthScale) -> list[int]:
     """Return the sizes at which a cost is measured: the smallest two of its axis in any case."""
     sizes = SIZES[cost.axis]
-    largest = sizes[-1] // scale.share
+    largest = min(sizes[-1], cost.largest or sizes[-1]) // scale.share
     return sizes[:2] + [size for size in sizes[2:] if size <= largest]
 
 
