@@ -7,6 +7,7 @@ threads is done on the spot. What is watched takes longer than what is not: `ben
 from __future__ import annotations
 
 import asyncio
+import re
 import statistics
 import sys
 import tempfile
@@ -36,6 +37,7 @@ _EARLIER = 20  # messages that a session holds before it counts as one in use
 _FOLDED = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}  # a newer Python makes no function of most of them
 _NO_SYSTEM_CALLS = {"fspath", "strerror", "major", "minor", "makedev"}
 _BLOCK = 20  # appends whose times are taken together
+_SYSTEM_CALL = re.compile(r"<built-in (?:function|method) (?:(?:posix|nt|fcntl)\.(\w+)|_?io\.open)>")  # to a profile
 _RESUMED = 0b11  # the bits of a RESUME instruction's argument that are 0 when a function begins
 
 
@@ -172,6 +174,23 @@ def time_steps(way: Way, rounds: int) -> dict[CodeType, float]:
     _append_often(way, -(-rounds // _BLOCK) * _BLOCK, measure)
     codes = dict.fromkeys(code for block in blocks for code in block)
     return {code: statistics.median(block.get(code, 0.0) for block in blocks) for code in codes}
+
+
+def time_system_calls(way: Way, rounds: int) -> float:
+    """Return the microseconds that an append takes in functions of `os` and `fcntl`, and in `open`."""
+    spent_us: list[float] = []
+
+    async def measure(append: Append) -> None:
+        profile = Profile()
+        profile.enable()
+        await append()
+        profile.disable()
+        builtins = [(each.code, each.inlinetime) for each in profile.getstats() if isinstance(each.code, str)]
+        calls = [(call[1], s) for code, s in builtins if (call := _SYSTEM_CALL.match(code)) is not None]
+        spent_us.append(sum(s * 1e6 for name, s in calls if name not in _NO_SYSTEM_CALLS))
+
+    _append_often(way, rounds, measure)
+    return statistics.median(spent_us)
 
 
 def time_whole(way: Way, rounds: int) -> float:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import anyio
 import pytest
 from tests.catalog.sessions import CountingDisk
 
@@ -153,6 +154,17 @@ async def test_a_repeated_creation_is_answered_as_the_first(client: Client, host
     assert second.headers["idempotent-replayed"] == "true"
     assert second.headers["location"] == first.headers["location"]
     assert len(await host.list_sessions()) == 1
+    replies: list[int] = []
+
+    async def create() -> None:
+        again = {"Idempotency-Key": "create-2"}
+        replies.append((await client.reply("POST", "/v1/sessions", {"id": "chosen"}, headers=again)).status_code)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(create)
+    assert replies == [201, 201, 201]
+    await host.delete("chosen")
     for body in ({"cwd": "/y"}, {"id": "x"}, {"key": "x"}, {"cwd": "/y/../x/", "title": "x"}):
         other = await client.ask("POST", "/v1/sessions", body, headers=key, status=409)
         assert other["error"] == "CommandConflict"

@@ -129,7 +129,7 @@ class Call(Generic[Q_co, B_co]):
         """
         self.etag = f'"{etag}"'
         known = self.header(b"if-none-match")
-        if known is not None and self.etag in [as_sent(each) for each in known.split(",")]:
+        if known is not None and not {self.etag, "*"}.isdisjoint(as_sent(each) for each in known.split(",")):
             raise NotModified(self.etag)
 
 

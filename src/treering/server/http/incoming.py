@@ -47,8 +47,10 @@ class Incoming:
     def __init__(self, scope: Scope, receive: Receive, limits: ServerLimits) -> None:
         self.scope = scope
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        if b"prefer" in self.headers:  # which may come in several lines
-            self.headers[b"prefer"] = b",".join(value for name, value in scope["headers"] if name == b"prefer")
+        if len(self.headers) < len(scope["headers"]):  # lines of one name are one list (RFC 9110, 5.3)
+            self.headers = {
+                name: b", ".join(v for each, v in scope["headers"] if each == name) for name in self.headers
+            }
         self._receive = receive
         self._limits = limits
         self._left = 0

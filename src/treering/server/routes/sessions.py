@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -153,6 +154,7 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
     try:
         session = await write_new(service.host, body, chosen)
     except SessionExists:
+        before = before or service.repeats.created(call.principal, call.key, _what(call))  # by now
         if before is None and (chosen is None or chosen == body.id):
             raise SessionExists(
                 f"session {body.id or body.key!r} already exists: load it, or choose another name"
@@ -173,8 +175,8 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
 
 
 def _what(call: Call[Nothing, object]) -> str:
-    """Return words for what a request asks for, which no other request has."""
-    return f"{call.incoming.raw_path()!r} {call.body!r}"
+    """Return a word for what a request asks for, which no other request has, however long its body is."""
+    return blake2b(f"{call.incoming.raw_path()!r} {call.body!r}".encode(), digest_size=16).hexdigest()
 
 
 def _repeated(call: Call[Nothing, object], row: SessionSummary) -> Reply:
