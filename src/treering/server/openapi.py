@@ -196,7 +196,7 @@ def _responses(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     if route.path.startswith(PATHS):
         told = {"application/json": {"schema": by_type[id(OpenAIRefusal)]}}
     problem = {"description": "A problem.", "content": told}
-    for status in (*_ALWAYS, *([412] if route.conditional else []), *route.errors):
+    for status in (*_ALWAYS, *sorted([*route.errors, *([412] if route.conditional else [])])):
         responses.setdefault(str(status), problem)
     if route.refusal is not None:
         refusal = {"application/json": {"schema": by_type[id(route.refusal)]}}

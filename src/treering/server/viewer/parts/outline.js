@@ -87,7 +87,10 @@ export class Outline extends Component {
       list.scrollTop = Math.max(0, top - list.clientHeight / 2);
   }
 
-  #onScroll = () => this.setState({ top: this.#list.current.scrollTop, height: this.#list.current.clientHeight });
+  #onScroll = () => {
+    const list = this.#list.current; // null at a last event, after the page was left
+    if (list) this.setState({ top: list.scrollTop, height: list.clientHeight });
+  };
 
   render({ places, current, app, session, onGo }, { top, height }) {
     const first = Math.max(0, Math.floor(top / rowPx()) - AROUND);

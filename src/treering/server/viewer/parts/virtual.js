@@ -81,6 +81,7 @@ export function VirtualList(props) {
   }, [rowHeight]);
 
   const scrolled = () => {
+    if (!box.current) return; // a last event, after the page was left
     measure();
     const top = box.current.scrollTop;
     const index = Math.floor(top / rowHeight);
