@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import msgspec
 import anyio
+import msgspec
 import pytest
 from tests.catalog.sessions import CountingDisk
 
