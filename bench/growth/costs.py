@@ -98,7 +98,7 @@ def _root(sessions: int, space: Workspace) -> Path:
     return space.cached_folder(f"growth-sessions-{sessions}", make) / "sessions"
 
 
-def _among(operation: Callable[[SessionHost, int], Awaitable[object]]) -> Measure:
+def _among(operation: Callable[[SessionHost], Awaitable[object]]) -> Measure:
     """Return what measures an operation of a host that has listed its sessions."""
 
     def measure(sessions: int, space: Workspace) -> Sample:
@@ -107,7 +107,7 @@ def _among(operation: Callable[[SessionHost, int], Awaitable[object]]) -> Measur
         async def run() -> Sample:
             async with SessionHost(root) as host:
                 await host.list_sessions()
-                return await _repeat(lambda: operation(host, sessions))
+                return await _repeat(lambda: operation(host))
 
         return on_loop(run)
 
@@ -335,10 +335,10 @@ COSTS: tuple[Cost, ...] = (
         "a page of 50 of the listing",
         "sessions",
         0,
-        _among(lambda host, _: host.list_sessions(limit=50)),
+        _among(lambda host: host.list_sessions(limit=50)),
         _ASKED,
     ),
-    Cost("list", "the whole listing", "sessions", 1, _among(lambda host, _: host.list_sessions())),
+    Cost("list", "the whole listing", "sessions", 1, _among(lambda host: host.list_sessions())),
     Cost("search", "a search for a word of 20 entries", "sessions", 0, _search, _ASKED),
     Cost("append", "an append", "entries", 0, _of_long(_append, least=100)),
     Cost("branch", "branch from the middle, and append", "entries", 0, partial(_job, Branches)),
