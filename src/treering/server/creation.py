@@ -57,7 +57,7 @@ async def write_new(
             await draft.append_many(first, **options)
         there = await host.get_session(draft.id)
         if there is not None and there.id == draft.id:  # perhaps in a file of another name
-            raise SessionExists(f"session {draft.id!r} already exists: load it, or choose another name")
+            raise SessionExists(f"session {body.key or draft.id!r} already exists: load it, or choose another name")
         return await host.put(draft)
 
 

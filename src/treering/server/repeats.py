@@ -7,7 +7,8 @@ the other ones: they are known as long as the server runs, up to a number of the
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 from msgspec import Struct
@@ -27,73 +28,71 @@ def id_for(principal: Principal, key: str | None) -> str | None:
     return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
 
 
-class _Doing(Struct):
-    """A request that is carried out, or was."""
+class Request(Struct):
+    """What a server knows of the request of an Idempotency-Key.
+
+    Attributes:
+        what: What it asks for.
+        result: The id of the session that it created, or ""; None until it was carried out.
+        over: Set when it is no longer carried out.
+    """
 
     what: str
-    over: anyio.Event
+    result: str | None = None
+    over: anyio.Event | None = None
 
 
 class Repeats:
     """The requests that a server has carried out."""
 
     def __init__(self) -> None:
-        self._created: dict[tuple[str, str], tuple[str, str]] = {}
-        self._done: dict[tuple[str, str, str], _Doing] = {}
+        self._known: dict[tuple[str, str, str], Request] = {}
 
-    def note_created(self, principal: Principal, key: str | None, what: str, session_id: str) -> None:
-        """Note which session a request with an Idempotency-Key created; `what` are words that no other request has."""
-        if key is not None:
-            self._created[principal.name, key] = what, session_id
-            if len(self._created) > DONE_MAX:
-                del self._created[next(iter(self._created))]
+    @asynccontextmanager
+    async def request(self, who: Principal, key: str | None, what: str, session_id: str) -> AsyncGenerator[Request]:
+        """Carry out a request, which sets `result`, or find it there if this very request was carried out before.
 
-    def created(self, principal: Principal, key: str | None, what: str) -> str | None:
-        """Return the session that this very request created before, if it did; see `note_created`.
-
-        Raises:
-            CommandConflict: The key was used for something else.
-        """
-        before, session_id = (what, None) if key is None else self._created.get((principal.name, key), (what, None))
-        if before != what:
-            raise CommandConflict("this Idempotency-Key was used for another request: use a fresh one")
-        return session_id
-
-    async def once(
-        self, principal: Principal, key: str | None, session_id: str, what: str, do: Callable[[], Awaitable[None]]
-    ) -> bool:
-        """Do something to a session, unless this very request did it before; return whether it was done now.
-
-        A repetition that comes while the first one is carried out waits for it. What failed is done again.
+        A repetition that comes meanwhile waits. What failed is done again.
 
         Args:
-            principal: Who asks.
-            key: The Idempotency-Key, if any: without one it is done each time.
-            session_id: The session, to which the key belongs.
+            who: Who asks.
+            key: The Idempotency-Key, if any: without one each request is the first.
             what: What is to be done, in words that no other request has.
-            do: Does it.
+            session_id: The session to which the key belongs; "" for the sessions that are created.
 
         Raises:
             CommandConflict: The key was used for something else.
         """
         if key is None:
-            await do()
-            return True
-        name = principal.name, session_id, key
-        while (before := self._done.get(name)) is not None:
-            if before.what != what:
+            yield Request(what)
+            return
+        name = who.name, session_id, key
+        while (request := self._known.get(name)) is not None:
+            if request.what != what:
                 raise CommandConflict("this Idempotency-Key was used for another request: use a fresh one")
-            if before.over.is_set():
-                return False
-            await before.over.wait()
-        doing = self._done[name] = _Doing(what, anyio.Event())
+            if request.over is None:
+                break
+            await request.over.wait()
+        else:
+            request = self._known[name] = Request(what)
+        over = request.over = anyio.Event()
         try:
-            await do()
-        except BaseException:
-            self._done.pop(name, None)
-            raise
+            yield request
         finally:
-            doing.over.set()
-        if len(self._done) > DONE_MAX:
-            del self._done[next(iter(self._done))]
+            request.over = None
+            over.set()
+            if request.result is None:
+                self._known.pop(name, None)
+        if len(self._known) > DONE_MAX:
+            del self._known[next(iter(self._known))]
+
+    async def once(
+        self, principal: Principal, key: str | None, session_id: str, what: str, do: Callable[[], Awaitable[None]]
+    ) -> bool:
+        """Do something to a session, unless this very `request` did it before; return whether it was done now."""
+        async with self.request(principal, key, what, session_id) as request:
+            if request.result is not None:
+                return False
+            await do()
+            request.result = ""
         return True

@@ -148,18 +148,15 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
     check_own_key(call.principal, body.key)
     if body.id is not None and body.key is not None:
         raise InvalidInput("give an `id` or a `key`, not both: a key determines the id")
-    chosen, before = body.id, service.repeats.created(call.principal, call.key, _what(call))
-    if chosen is None and body.key is None:
-        chosen = id_for(call.principal, call.key)
-    try:
-        session = await write_new(service.host, body, chosen)
-    except SessionExists:
-        before = before or service.repeats.created(call.principal, call.key, _what(call))  # by now
-        if before is None and (chosen is None or chosen == body.id):
-            raise SessionExists(
-                f"session {body.id or body.key!r} already exists: load it, or choose another name"
-            ) from None
-        return await _as_before(call, body, before or chosen or "")
+    derived = None if body.id or body.key else id_for(call.principal, call.key)
+    async with service.repeats.request(call.principal, call.key, _what(call), "") as request:
+        try:
+            session = await write_new(service.host, body, body.id or derived)
+        except SessionExists:
+            if (before := request.result or derived) is None:
+                raise
+            return await _as_before(call, body, before)
+        request.result = session.id
     return await _created(call, session)
 
 
@@ -175,7 +172,9 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
 
 
 def _what(call: Call[Nothing, object]) -> str:
-    """Return a word for what a request asks for, which no other request has, however long its body is."""
+    """Return a word for what a request with a key asks for, which no other one has, however long its body is."""
+    if call.key is None:
+        return ""
     return blake2b(f"{call.incoming.raw_path()!r} {call.body!r}".encode(), digest_size=16).hexdigest()
 
 
@@ -185,7 +184,6 @@ def _repeated(call: Call[Nothing, object], row: SessionSummary) -> Reply:
 
 
 async def _created(call: Call[Nothing, object], session: Session) -> Reply:
-    call.service.repeats.note_created(call.principal, call.key, _what(call), session.id)
     row = await call.service.host.resolve(session)
     return Reply(row_of(call.service, row), status=201, headers={"Location": place_of(call, row.id)})
 
@@ -372,20 +370,22 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
     service.check_writable()
     if call.principal.prefix is not None:
         raise NotAuthorized("a copy has no key, so a token with a prefix could not see it", known=True)
-    before = service.repeats.created(call.principal, call.key, _what(call))
     session = await call.reading()
     if body.entry_id is not None and await session.entry(body.entry_id) is None:
         raise EntryNotFound(body.entry_id)
     copy = await (copy_of(session) if body.entry_id is None else path_of(session, body.entry_id))
-    chosen = body.id or id_for(call.principal, call.key)
-    try:
-        return await _created(call, await service.host.write_fork(copy, chosen))
-    except SessionExists:
-        if before is None and (chosen is None or chosen == body.id):
-            raise
-        row = await service.row(call.principal, before or chosen or "")
-        await _check_same_copy(await service.reading_row(row), session, body.entry_id)
-        return _repeated(call, row)
+    derived = None if body.id else id_for(call.principal, call.key)
+    async with service.repeats.request(call.principal, call.key, _what(call), "") as request:
+        try:
+            created = await service.host.write_fork(copy, body.id or derived)
+        except SessionExists:
+            if (before := request.result or derived) is None:
+                raise
+            row = await service.row(call.principal, before)
+            await _check_same_copy(await service.reading_row(row), session, body.entry_id)
+            return _repeated(call, row)
+        request.result = created.id
+    return await _created(call, created)
 
 
 async def _check_same_copy(copy: Session, source: Session, entry_id: str | None) -> None:
