@@ -25,7 +25,7 @@ from ..events.errors import ModelError, RequestRefused
 from ..events.json_values import JSON, MaybeRaw, json_object, json_value
 from ..events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
 from ..events.providers.common import Block
-from .calls import arguments_of, with_ids, with_names
+from .calls import CUT_OFF, arguments_of, with_ids, with_names
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
 from .remote import CONNECT_TIMEOUT_S, RemoteModel, require
@@ -347,7 +347,7 @@ class AnthropicAnswer:
         reason = _STOP_REASONS.get(self._stop_reason or "")
         last = max(self._blocks, default=-1)
         content: list[JSON] = [
-            block.read(cut=reason == "length" and index == last)
+            block.read(cut=reason in CUT_OFF and index == last)
             for index, block in sorted(self._blocks.items())
             if block.type not in {"text", "thinking"} or block.pieces or block.fields.get("signature")
         ]

@@ -25,6 +25,9 @@ from ..events.entries import Message
 from ..events.json_values import raw_json
 from ..events.texts import whole_json
 
+CUT_OFF = frozenset({"length", "refusal"})
+"""The stop reasons with which an answer may end in the middle of its last call."""
+
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_CHARS_MAX = 64
 
@@ -98,7 +101,7 @@ def arguments_of(written: str, *, cut: bool) -> str:
 
     Args:
         written: The joined fragments of the arguments; an empty text means an empty object.
-        cut: The answer was cut off at its limit, so an empty text means arguments that never arrived.
+        cut: The answer was cut off in the middle, so an empty text means arguments that never arrived.
     """
     if not written.strip() and not cut:
         return "{}"

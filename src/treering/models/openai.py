@@ -35,7 +35,7 @@ from ..events.entries import Message, Usage
 from ..events.errors import ModelError, RequestRefused
 from ..events.json_values import JSON, MaybeRaw, json_value
 from ..events.providers.openai import REFUSAL, from_openai, to_openai
-from .calls import arguments_of, with_ids, with_names
+from .calls import CUT_OFF, arguments_of, with_ids, with_names
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
 from .remote import CONNECT_TIMEOUT_S, RemoteModel, require
@@ -327,10 +327,10 @@ class OpenAIAnswer:
 
     def message(self, provider: str, model_id: str) -> Message:
         """Return the complete answer."""
-        cut = self._finish == "length"
+        reason = _STOP_REASONS.get(self._finish or "", "tool_use" if self._calls else "stop")
         calls: list[JSON] = []
         for call in self._calls:
-            arguments = arguments_of("".join(call.arguments), cut=cut and call is self._calls[-1])
+            arguments = arguments_of("".join(call.arguments), cut=reason in CUT_OFF and call is self._calls[-1])
             calls.append({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
         fields: dict[str, JSON] = {
             "role": "assistant",
@@ -340,7 +340,6 @@ class OpenAIAnswer:
             "tool_calls": calls,
         }
         message = from_openai(fields)
-        reason = _STOP_REASONS.get(self._finish or "", "tool_use" if calls else "stop")
         return replace(
             message, provider=provider, model=model_id, usage=self._usage, stop_reason=message.stop_reason or reason
         )
