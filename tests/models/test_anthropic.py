@@ -6,13 +6,13 @@ from typing import Literal
 import pytest
 
 from treering import Message, message, text, tool_result, tool_use
-from treering.agents import ModelRequest, ToolSpec
+from treering.agents import ModelRequest, TextDelta, ToolSpec
 from treering.errors import InvalidEntry
 from treering.events.content import Thinking, ThinkingPart
 from treering.models.anthropic import AnthropicModel
 from treering.testing.model_server import ModelServer, Speech
 
-from .asking import answer
+from .asking import answer, streamed
 
 TOOLS = (
     ToolSpec.of("read", "Reads.", parameters={"type": "object"}),
@@ -90,8 +90,10 @@ async def test_signed_and_redacted_thoughts_are_sent_back_unchanged(server: Mode
         begun = {"type": "content_block_start", "index": 5, "content_block": block}
         said: dict[str, object] = {"type": "content_block_start", "index": 6, "content_block": {"type": "text"}}
         more = {"type": "content_block_delta", "index": 6, "delta": {"type": "text_delta", "text": "it is"}}
-        server.reply(Speech(thought=["Hm"], text=["So"], signature="signed", extra=[begun, said, more]))
-        answered = await answer(model, ModelRequest(messages=MESSAGES))
+        whole = {"type": "content_block_start", "index": 7, "content_block": {"type": "text", "text": "so."}}
+        server.reply(Speech(thought=["Hm"], text=["So"], signature="signed", extra=[begun, said, more, whole]))
+        events, answered = await streamed(model, ModelRequest(messages=MESSAGES))
+        assert events[-1] == TextDelta("so."), "some servers send the text of a block with its beginning"
         assert answered.content[0] == ThinkingPart(Thinking("Hm", "signed"))
         assert answered.content[2] == ThinkingPart(Thinking("", "sealed", redacted=True))
         server.says("So")
@@ -101,6 +103,7 @@ async def test_signed_and_redacted_thoughts_are_sent_back_unchanged(server: Mode
         {"type": "text", "text": "So"},
         block,
         {"type": "text", "text": "it is"},
+        {"type": "text", "text": "so."},
     ]
 
 

@@ -45,8 +45,7 @@ async def test_a_call_without_an_id_gets_a_generated_one(server: ModelServer, mo
     server.reply(stream(chunk({"tool_calls": calls}, "tool_calls")))
     started, answered = await streamed(model)
     ids = [part.tool_use.id for part in answered.content if isinstance(part, ToolUsePart)]
-    assert len(set(ids)) == 2
-    assert all(ids)
+    assert len({*filter(None, ids)}) == 2
     assert started == [ToolCallStarted(ids[0], "read"), ToolCallStarted(ids[1], "list")]
 
 
@@ -73,8 +72,7 @@ async def test_thinking_is_read_under_either_of_its_names(server: ModelServer, m
 async def test_a_refusal_becomes_text_with_that_stop_reason(server: ModelServer, model: OpenAIModel) -> None:
     server.reply(stream(chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop")))
     answered = await answer(model)
-    assert answered.content == (text("I cannot."),)
-    assert answered.stop_reason == "refusal"
+    assert (answered.content, answered.stop_reason) == ((text("I cannot."),), "refusal")
 
 
 async def test_a_refusal_is_sent_to_other_servers_as_text(server: ModelServer, model: OpenAIModel) -> None:
@@ -153,10 +151,8 @@ def test_calls_with_one_index_are_parted_by_their_names(number: dict[str, object
 
 
 def test_two_calls_of_one_tool_without_ids_stay_separate() -> None:
-    assert calls([fragment("a", '{"x": 1}')], [fragment("a", '{"x":')], [fragment(None, " 2}")]) == [
-        ("a", {"x": 1}),
-        ("a", {"x": 2}),
-    ]
+    apart = calls([fragment("a", '{"x": 1}')], [fragment("a", '{"x":')], [fragment(None, " 2}")])
+    assert apart == [("a", {"x": 1}), ("a", {"x": 2})]
 
 
 def test_a_name_may_follow_the_id_and_the_arguments() -> None:

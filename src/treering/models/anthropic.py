@@ -273,8 +273,7 @@ class _Block:
         if self.type == "tool_use" and (pieces or cut or not self.fields.get("input")):
             return {**self.fields, "input": msgspec.json.decode(arguments_of(pieces, cut=cut))}
         if self.type in {"text", "thinking"}:
-            name = str(self.type)
-            return {**self.fields, name: f"{self.fields.get(name) or ''}{pieces}"}
+            return {**self.fields, str(self.type): pieces}
         return self.fields
 
 
@@ -315,6 +314,8 @@ class AnthropicAnswer:
             block = self._blocks[event.index] = _Block(json_object(event.raw_block))
             if block.type == "tool_use":
                 yield ToolCallStarted(str(block.fields.get("id")), str(block.fields.get("name")))
+            first = {name: str(block.fields.get(name) or "") for name in ("text", "thinking")}
+            yield from self._grow(block, _Delta(**first))
         if event.delta is not None:
             self._stop_reason = event.delta.stop_reason or self._stop_reason
             if event.index in self._blocks:

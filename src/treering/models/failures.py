@@ -145,19 +145,8 @@ def failed_exchange(provider: str, error: Exception, connection: type[Exception]
         connection: The library's class of connection errors.
         begun: Whether the answer had begun.
     """
-    if isinstance(error, (connection, *transport_errors())):
-        return failed_connection(provider, error, begun=begun)
-    return ModelUnavailable(f"the response of {provider} cannot be decoded: {error}")
-
-
-def failed_connection(provider: str, error: Exception, *, begun: bool) -> ModelError:
-    """Return the error for a connection that could not be made, or broke.
-
-    Args:
-        provider: The provider's name.
-        error: The error of the transport.
-        begun: Whether the answer had begun.
-    """
+    if not isinstance(error, (connection, *transport_errors())):
+        return ModelUnavailable(f"the response of {provider} cannot be decoded: {error}")
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     cause = str(error.__cause__ or "")
     if cause and cause not in reason:
