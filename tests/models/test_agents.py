@@ -58,8 +58,7 @@ async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_argument
 
 async def test_a_model_entered_twice_keeps_its_connection_until_both_exit(server: ModelServer, model: Maker) -> None:
     client = model()
-    for _ in range(3):
-        server.says("Hello")
+    server.reply(*[Speech(text=["Hello"])] * 3)
     async with client, client:
         await AgentSession(client).respond("Hello")
         await AgentSession(client).respond("Hello")
@@ -91,8 +90,7 @@ async def test_each_request_begins_with_the_bytes_of_the_previous_one(tmp_path: 
 
 
 async def test_one_model_serves_concurrent_requests(server: ModelServer, model: Maker) -> None:
-    for _ in range(4):
-        server.says("Hello")
+    server.reply(*[Speech(text=["Hello"])] * 4)
     answers: list[str] = []
 
     async def ask() -> None:
@@ -146,8 +144,7 @@ async def test_requests_go_to_the_given_address(server: ModelServer) -> None:
     for name in ("llama.cpp:m", "anthropic:m"):
         server.says("Hello")
         url = server.url if name.startswith("anthropic") else server.openai_url
-        model = model_named(name, base_url=url, api_key="k", max_tokens=7)
-        await answer(model)
+        await answer(model_named(name, base_url=url, api_key="k", max_tokens=7))
         assert server.requests[-1].body["max_tokens"] == 7
 
 

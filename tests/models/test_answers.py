@@ -102,8 +102,7 @@ async def test_an_answer_has_its_stop_reason(server: ModelServer, model: Maker) 
 async def test_an_answer_may_be_empty(server: ModelServer, model: Maker) -> None:
     server.reply(Speech(usage=Counts(3, 0)))
     events, answered = await streamed(model())
-    assert events == []
-    assert answered.content == ()
+    assert (events, answered.content) == ([], ())
     assert answered.usage == Usage(input_tokens=3, total_tokens=3)
 
 

@@ -125,6 +125,13 @@ async def test_thoughts_signed_by_another_provider_are_not_sent(server: ModelSer
     ]  # fmt: skip
 
 
+async def test_a_conversation_that_ends_with_an_answer_ends_with_a_text_of_the_user(server: ModelServer) -> None:
+    server.says("So")
+    await answer(AnthropicModel("m", base_url=server.url), ModelRequest(messages=MESSAGES[:-1]))
+    said, last = server.requests[0].body["messages"][-2:]
+    assert (said["content"][0]["text"], last["role"], last["content"][0]["text"]) == ("Two", "user", "(Continue.)")
+
+
 async def test_call_ids_of_other_programs_are_replaced_by_accepted_ones(server: ModelServer) -> None:
     messages = [message("user", "One")]
     for each in ("call_1|fc_1", "uuid:0", "toolu_1-a", "c" * 65, "call_1|fc_1"):

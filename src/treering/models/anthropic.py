@@ -44,6 +44,9 @@ THINKING_TOKENS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384}
 LEAST_THINKING_TOKENS = 1024
 """The minimum thinking budget of the API; below it, thinking is not requested."""
 
+CONTINUE = "(Continue.)"
+"""The user's text after an answer that would end a request: newer models refuse that, as all do if a blank ends it."""
+
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -118,6 +121,8 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         answer = AnthropicAnswer()
         named = with_names(request.messages, {tool.name for tool in request.tools})
         prompt = to_anthropic(with_ids(named, _CALL_ID, unique=True), provider=self._provider)
+        if prompt.messages and prompt.messages[-1]["role"] == "assistant":
+            prompt.messages.append({"role": "user", "content": [{"type": "text", "text": CONTINUE}]})
         limit = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, limit)
         messages = cast("list[MessageParam]", prompt.messages)  # the library's types, as plain dicts
