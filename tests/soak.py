@@ -6,8 +6,8 @@
     python -m tests.soak --part fuzz --seed 4711        # one seed again, in this process
 
 Each part is cut into slices of consecutive seeds, and a seed decides what is checked, so that a failure names the
-command that repeats it. The slices of all parts advance together. After each slice the state is written to
-`.soak/state.json`. SIGINT and SIGTERM stop the run; the slices under way are then lost, and repeated by `--resume`.
+command that repeats it. The slices of all parts advance together. After each one the state is written to
+`.soak/state.json`. SIGINT and SIGTERM stop the run; `--resume` repeats the slices under way.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from hashlib import blake2b
 from math import ceil
 from multiprocessing.connection import Connection, wait
@@ -413,6 +414,7 @@ def run(soak: Soak, jobs: int) -> int:
     return status or int(bool(soak.state.failures or short))
 
 
+@cache
 def code_version() -> str:
     """Identify the code that the parts check, and their own, so that a run is not continued on other code."""
     digest = blake2b(digest_size=12)
@@ -426,8 +428,7 @@ def code_version() -> str:
 
 def _without_words(file: Path) -> str:
     """Return the code of a file, without comments and docstrings, which no check can notice."""
-    tree = ast.parse(file.read_bytes())
-    for node in ast.walk(tree):
+    for node in ast.walk(tree := ast.parse(file.read_bytes())):
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node):
             del node.body[0]
     return ast.dump(tree)
