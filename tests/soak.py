@@ -462,8 +462,7 @@ def main(arguments: Sequence[str] | None = None, parts: Sequence[Part] = PARTS) 
         earlier = msgspec.json.decode(asked.state.read_bytes(), type=State)
         if earlier.code != state.code:
             parser.error(f"the run in {asked.state} was made on other code: begin a new one, without --resume")
-        state = earlier
-        state.scale = asked.scale
+        state = msgspec.structs.replace(earlier, scale=asked.scale)
     return run(Soak(chosen, state, asked.state), asked.jobs)
 
 
