@@ -52,7 +52,7 @@ async def tell_everything(host: SessionHost) -> Told:
     )
     await session.append_tool_execution("c1", "read_file", {"path": "a.py"}, "first line\n" * 40, duration_ms=210.0)
     answer = await session.append_message(
-        "assistant", "The file is fine.", model="model-x", provider="demo", usage=used
+        "assistant", "The file is fine.", model="model-x", provider="demo", usage=used, stop_reason="max_tokens"
     )
     branch = await session.append_message("user", "Run the tests.")
     await session.append_message(

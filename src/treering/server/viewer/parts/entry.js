@@ -14,6 +14,19 @@ import { ToolCall } from "./tool.js";
 
 const CLIP_LINES = 20;
 const CLIP_CHARS = 1_500;
+const BRANCHES_NAMED = 3;
+
+const CUT_OFF = "the answer was cut off at the limit of its length";
+const REFUSED = "the model refused to answer";
+/** What is said of an answer that did not end by itself, by why it stopped: our words, and those that programs keep. */
+const ENDS = new Map([
+  ["length", CUT_OFF],
+  ["max_tokens", CUT_OFF],
+  ["refusal", REFUSED],
+  ["content_filter", REFUSED],
+  ["safety", REFUSED],
+  ["aborted", "the answer was interrupted"],
+]);
 
 /**
  * One row. It is drawn again only when its row, its version or a mark on it changes.
@@ -98,11 +111,13 @@ function Inside({ row, page }) {
 function Message({ row, page }) {
   const { item } = row;
   const entry = page.bodyOf(item);
+  const ended = ENDS.get(entry?.message?.stop_reason?.toLowerCase());
   const body = entry ? h(MessageBody, { row, page, entry }) : h(Waiting, { row, page });
   return [
     row.continues ? h(Side, { item, page }) : h(Head, { row, page }),
     body,
     item.error ? h(ErrorLine, { text: item.error }) : null,
+    ended && !item.error ? h("p", { class: "ended" }, ended) : null,
   ];
 }
 
@@ -331,6 +346,7 @@ function BranchPoint({ row, page }) {
   const { app, session } = page;
   const go = (each) => app.href(path.entry(session, each.item.id));
   const place = others?.findIndex((each) => each.item.id === item.id) ?? -1;
+  const unnamed = (others?.length ?? 0) - 1 - BRANCHES_NAMED;
   const [previous, next] = place < 0 ? [] : [others[place - 1], others[place + 1]];
   const step = (each, sign, words) =>
     each
@@ -357,7 +373,7 @@ function BranchPoint({ row, page }) {
       { class: "branch-others" },
       (others ?? [])
         .filter((each) => each.item.id !== item.id)
-        .slice(0, 4)
+        .slice(0, BRANCHES_NAMED)
         .map((each) =>
           h(
             "a",
@@ -365,6 +381,13 @@ function BranchPoint({ row, page }) {
             `“${firstWords(each.item).slice(0, 80)}”`,
           ),
         ),
+      unnamed > 0
+        ? h(
+            "a",
+            { class: "branch-more", href: `${app.href(path.tree(session))}?at=${encodeURIComponent(item.id)}` },
+            `${count(unnamed)} more`,
+          )
+        : null,
     ),
     others && place >= 0 && others.length > 1
       ? h(
