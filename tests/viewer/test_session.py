@@ -63,6 +63,7 @@ async def test_a_path_shows_all_that_an_entry_may_hold(host: SessionHost, site: 
     await expect(failed.locator(".call-state")).to_have_text("exit 1")
     await expect(failed.get_by_text("1 failed")).to_be_visible()
     await expect(path.locator(".failure-line")).to_contain_text("the model is overloaded")
+    await expect(path.locator(".ended")).to_have_text("the answer was cut off at the limit of its length")
 
     # what stands between messages
     await expect(path.locator(".compacted .rule")).to_contain_text("11 entries summarized, 148k to 900 tokens")
@@ -85,6 +86,38 @@ async def test_a_path_shows_all_that_an_entry_may_hold(host: SessionHost, site: 
     await expect(thought).to_have_count(0)
     await expect(failed).to_have_count(1)
     await expect(path.locator(".failure-line")).to_have_count(1)
+
+
+async def test_all_pages_of_a_session_tell_what_becomes_of_it(
+    host: SessionHost, site: Site, page: Page, allowed: list[str]
+) -> None:
+    session = await host.create("told")
+    first = await session.append_message("user", "Begin.")
+    for number in range(6):
+        await session.branch(first)
+        last = await session.append_message("user", f"Try {number}.")
+    pages = [page, *[await page.context.new_page() for _ in range(3)]]
+    for each, address in zip(pages, ("", "/tree", f"/saw/{last}", f"/compare/{first}/{last}"), strict=True):
+        await each.goto(f"{site.url}s/told{address}")
+        await expect(each.locator(".session-figures")).to_contain_text("working")
+    await expect(page.get_by_role("link", name="2 more")).to_have_attribute("href", f"s/told/tree?at={last}")
+    await session.append_message("assistant", "Done.")
+    await session.set_title("Tries")
+    for each in pages:
+        await expect(each.locator(".session-figures")).to_contain_text("idle")
+        await expect(each.locator(".session-bar h1")).to_have_text("Tries")
+        await expect(each).to_have_title(re.compile("Tries · treering"))
+    await host.archive(session)
+    for each in pages:
+        await expect(each.locator(".session-figures")).to_contain_text("archived")
+    await expect(page.locator(".composer-note")).to_contain_text("archived")
+    allowed.append("404")
+    await host.delete("told")
+    for each in pages:
+        await expect(each.get_by_text("This session was deleted. What is shown")).to_be_visible()
+        await expect(each.locator(".session-figures")).to_have_text("deleted")
+    await page.get_by_role("button", name="Dismiss").click()
+    await expect(page.locator(".composer-note")).to_have_text("This session was deleted.")
 
 
 @pytest.mark.feature("S-42")

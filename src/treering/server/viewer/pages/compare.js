@@ -30,7 +30,6 @@ export default function ComparePage({ params, app }) {
     ]);
     return { model, common, entry, sides: [left, right] };
   }, [session, a, b]);
-  useEffect(() => app.title(`Two branches of ${session}`), [session]);
   useKeys([
     { keys: "t", label: "tree", run: () => app.navigate(path.tree(session)) },
     { keys: "y", label: "copy the link to this page", run: () => copy(location.href, app, "link") },

@@ -24,7 +24,6 @@ export default function SawPage({ params, query, app }) {
     async (signal) => (before ? (await ask(before, signal, { limit: 1 })).report : null),
     [session, before, window],
   );
-  useEffect(() => app.title(`What the model saw in ${session}`), [session]);
 
   const go = (call) => {
     if (!call) return;

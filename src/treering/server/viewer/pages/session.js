@@ -10,10 +10,10 @@ import { Outline, placesOf } from "../parts/outline.js";
 import { Path } from "../parts/path.js";
 import { PathMap, isMapped } from "../parts/path-map.js";
 import { path } from "../parts/paths.js";
-import { nameOf } from "../parts/session-bar.js";
 import { EntryMenu, Frame, Pill, Printed, Tools } from "../parts/session-frame.js";
 import { Picked } from "../parts/picked.js";
 import { SessionModel } from "../parts/session-model.js";
+import { SessionRow } from "../parts/session-row.js";
 import { Reader } from "../parts/session-reader.js";
 import { readSeen } from "../parts/seen.js";
 import { SessionView } from "../parts/session-view.js";
@@ -41,7 +41,7 @@ class SessionPage extends Component {
   #holdComposer = (composer) => {
     this.composer = composer;
   };
-  state = { row: null, rowError: null, outline: false, reading: null, deleted: false };
+  state = { row: null, rowError: null, isGone: false, outline: false, reading: null, deleted: false };
 
   constructor(props) {
     super(props);
@@ -72,8 +72,7 @@ class SessionPage extends Component {
     const { app, session } = this.props;
     this.stop = this.model.onChange(() => this.#changed());
     this.stopApp = app.onChange(() => app.connection !== this.connection && this.#connected());
-    this.stopRows = app.directory.onChange(() => this.#takeRow());
-    this.#readRow();
+    this.kept = new SessionRow(app, session, () => this.#takeRow());
     this.reader.open();
     app.title(session);
     this.onHide = () => document.hidden && this.reader.keepSeen();
@@ -93,7 +92,7 @@ class SessionPage extends Component {
     this.stop();
     this.stopApp();
     clearTimeout(this.counting);
-    this.stopRows();
+    this.kept.close();
     this.view.close();
     this.model.close();
     this.finder.unmark();
@@ -101,24 +100,14 @@ class SessionPage extends Component {
     document.removeEventListener("selectionchange", this.onSelect);
   }
 
-  async #readRow() {
-    const { app } = this.props;
-    try {
-      const row = await this.model.get("", { with: "state" });
-      this.model.state ??= row.state;
-      app.title(nameOf(row));
-      this.setState({ row, rowError: null });
-    } catch (error) {
-      if (error.name !== "AbortError") this.setState({ rowError: error });
-    }
-  }
-
-  /** The listing tells what the session is doing, and when it is renamed or archived. */
+  /** The listing tells what the session is doing, and when it is renamed, archived or deleted. */
   #takeRow() {
-    const row = this.props.app.directory.rows.get(this.props.session);
-    if (row?.state && row !== this.taken) this.model.takeState(row.state);
-    if (row && row !== this.taken && this.state.row) this.setState({ row: { ...this.state.row, ...row } });
-    this.taken = row;
+    const { row, error, isDeleted } = this.kept;
+    const listed = this.props.app.directory.rows.get(this.props.session);
+    if (listed?.state && listed !== this.listed) this.model.takeState(listed.state);
+    else if (row) this.model.state ??= row.state;
+    this.listed = listed;
+    this.setState({ row, rowError: error, isGone: isDeleted });
   }
 
   /** Say after an interruption how much came in during it. */
@@ -196,15 +185,15 @@ class SessionPage extends Component {
 
   // -- drawing
 
-  render({ app, session }, { row, rowError, outline, reading, deleted }) {
+  render({ app, session }, { row, rowError, isGone, outline, reading, deleted }) {
     const { model, view, reader } = this;
     this.connection = app.connection;
     if (deleted)
       return h("div", { class: "page-session fills" }, h("p", { class: "notice" }, "The session was deleted."));
     if (rowError && !row)
-      return h("div", { class: "page-session fills" }, h(Failure, { error: rowError, retry: () => this.#readRow() }));
+      return h("div", { class: "page-session fills" }, h(Failure, { error: rowError, retry: () => this.kept.read() }));
     view.isWhole = model.rows.length <= 300;
-    const shown = { app, session, row, state: model.state ?? undefined };
+    const shown = { app, session, row, state: model.state ?? undefined, isDeleted: isGone };
     return h(
       "div",
       { class: "page-session fills" },
@@ -257,8 +246,8 @@ class SessionPage extends Component {
   }
 
   #reason() {
+    if (this.state.isGone || this.model.notice?.kind === "deleted") return "This session was deleted.";
     if (this.state.row?.archived) return "This session is archived: bring it back to write.";
-    if (this.model.notice?.kind === "deleted") return "This session was deleted.";
     return this.props.app.connection === "lost" ? "There is no connection to the server." : null;
   }
 
@@ -328,7 +317,7 @@ class SessionPage extends Component {
     this.props.app.navigate(path.sessions());
   };
 
-  onChanged = () => this.#readRow();
+  onChanged = () => this.kept.read();
 
   set(change) {
     this.setState(change);

@@ -24,7 +24,6 @@ export default function TreePage({ params, query, app }) {
     (signal) => app.server.get(`sessions/${encodeURIComponent(session)}/tree/columns`, { signal }),
     [session],
   );
-  useEffect(() => app.title(`Tree of ${session}`), [session]);
   return html`<div class="page-tree fills">
     <${SessionBar} app=${app} session=${session} view="tree" entry=${loaded.value?.tree.ids.at(-1)} />
     ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`

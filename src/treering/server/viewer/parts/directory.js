@@ -21,6 +21,9 @@ export class Directory {
     /** How often the stream began anew, so that what was read before may be old. */
     this.epoch = 0;
     this._listeners = new Set();
+    this._goneListeners = new Set();
+    /** @type {Set<string> | null} The rows that came since the stream began anew, until it has sent all. */
+    this._fresh = null;
     this._timer = 0;
     this._told = 0;
   }
@@ -42,9 +45,10 @@ export class Directory {
       if (event === "session") this._session(data);
       else if (event === "state") this._state(data);
       else if (event === "reset") {
+        this._fresh = new Set();
         if (begun) this._begin();
         begun = true;
-      }
+      } else if (event === "ready") this._forget();
     });
   }
 
@@ -53,9 +57,29 @@ export class Directory {
     this._changed();
   }
 
+  /** What did not come after a new beginning is gone: nobody told of it meanwhile. */
+  _forget() {
+    const fresh = this._fresh;
+    this._fresh = null;
+    if (fresh) for (const id of [...this.rows.keys()]) if (!fresh.has(id)) this._drop(id);
+  }
+
   _session({ op, id, row }) {
-    if (op === "deleted" || !row) this.rows.delete(id);
-    else this.rows.set(id, { ...row, state: row.state ?? this.rows.get(id)?.state ?? null });
+    if (op === "deleted" || !row) this._drop(id);
+    else {
+      this._keep({ ...row, state: row.state ?? this.rows.get(id)?.state ?? null });
+      this._changed();
+    }
+  }
+
+  _keep(row) {
+    this.rows.set(row.id, row);
+    this._fresh?.add(row.id);
+  }
+
+  _drop(id) {
+    this.rows.delete(id);
+    for (const listener of this._goneListeners) listener(id);
     this._changed();
   }
 
@@ -67,7 +91,13 @@ export class Directory {
 
   /** Takes rows that a page has read. */
   put(rows) {
-    for (const row of rows) this.rows.set(row.id, row);
+    for (const row of rows) this._keep(row);
+  }
+
+  /** Calls a listener with the id of each session that leaves the listing, being archived or deleted. */
+  onGone(listener) {
+    this._goneListeners.add(listener);
+    return () => this._goneListeners.delete(listener);
   }
 
   /** Calls a listener soon after each change, changes joined; a hidden tab draws nothing. */

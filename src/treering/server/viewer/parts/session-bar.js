@@ -3,11 +3,18 @@
 import { h, useEffect, useState } from "../vendor/preact.js";
 import { count, money, tokens as tokenCount } from "./numbers.js";
 import { path } from "./paths.js";
+import { useSessionRow } from "./session-row.js";
 import { visible } from "./signs.js";
 import { StateChip } from "./state.js";
 import { Elapsed, Time } from "./time.js";
 
 const ANCESTORS_MAX = 5;
+const TITLES = {
+  session: (name) => name,
+  tree: (name) => `Tree of ${name}`,
+  saw: (name) => `What the model saw in ${name}`,
+  compare: (name) => `Two branches of ${name}`,
+};
 
 /** The sessions above one: the nearest last. */
 async function ancestorsOf(server, state, signal) {
@@ -30,28 +37,23 @@ export function nameOf(row) {
 
 /**
  * @param {{ app: object, session: string, row?: object, state?: object, view: "session"|"tree"|"saw"|"compare",
- *   entry?: string, branch?: unknown, menu?: unknown }} props `row` and `state` are read if they are not given; `entry`
- *   is the one that "What it saw" is about
+ *   entry?: string, branch?: unknown, menu?: unknown, isDeleted?: boolean }} props `row` and `state` are read if they
+ *   are not given; `entry` is the one that "What it saw" is about
  */
-export function SessionBar({ app, session, row, state, view, entry, branch, menu }) {
-  const [read, setRead] = useState(null);
+export function SessionBar({ app, session, row, state, view, entry, branch, menu, isDeleted = false }) {
+  const own = useSessionRow(app, row === undefined ? session : null);
   const [ancestors, setAncestors] = useState([]);
-  const known = row ?? read;
-  const now = state ?? known?.state;
+  const known = row ?? own.row;
+  const isGone = isDeleted || own.isDeleted;
+  const now = isGone ? null : (state ?? known?.state);
   const parent = now?.parent;
+  const name = nameOf(known ?? { id: session });
 
+  useEffect(() => app.title(TITLES[view](name)), [view, name]);
   useEffect(() => {
-    if (row !== undefined) return undefined;
-    const abort = new AbortController();
-    app.server
-      .get(`sessions/${encodeURIComponent(session)}`, { query: { with: "state" }, signal: abort.signal })
-      .then(setRead, (error) => {
-        // a page says by itself that there is no such session
-        if (error.name !== "AbortError" && error.status !== 404) app.toast(error.message, { kind: "bad" });
-      });
-    return () => abort.abort();
-  }, [session, row === undefined]);
-
+    // a page says by itself that there is no such session
+    if (own.error && own.error.status !== 404) app.toast(own.error.message, { kind: "bad" });
+  }, [own.error]);
   useEffect(() => {
     setAncestors([]);
     if (!parent) return undefined;
@@ -62,10 +64,9 @@ export function SessionBar({ app, session, row, state, view, entry, branch, menu
     return () => abort.abort();
   }, [session, parent?.session]);
 
-  const name = nameOf(known ?? { id: session });
   const link = (to, words, isCurrent) =>
     h("a", { href: app.href(to), "aria-current": isCurrent ? "page" : undefined }, words);
-  return h(
+  const header = h(
     "header",
     { class: "session-bar" },
     ancestors.length
@@ -97,7 +98,7 @@ export function SessionBar({ app, session, row, state, view, entry, branch, menu
           ? h("span", { class: "soft" }, h(Time, { at: now.since, relative: true, app }))
           : null,
       known?.program ? h("span", { class: "pill", title: known.project ?? undefined }, known.program) : null,
-      known?.archived ? h("span", { class: "pill" }, "archived") : null,
+      isGone || known?.archived ? h("span", { class: "pill" }, isGone ? "deleted" : "archived") : null,
       branch,
       now?.tokens
         ? h(
@@ -119,4 +120,7 @@ export function SessionBar({ app, session, row, state, view, entry, branch, menu
     ),
     menu,
   );
+  if (!isGone || view === "session") return header;
+  const words = "This session was deleted. What is shown is what this page had read.";
+  return [header, h("p", { class: "notice session-gone", role: "status" }, words)];
 }
