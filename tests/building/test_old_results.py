@@ -11,7 +11,7 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.strategies import FullHistory, PrunedTools, prune_tool_result
 from treering.projections.tokens import ByteEstimator, count_messages, message_tokens
 
-from .making import budget, context_of, source_of, words
+from .making import WordTokenizer, budget, context_of, source_of, words
 
 BODY = "result " * 100
 
@@ -24,6 +24,17 @@ def turn(number: int, tool: str = "read_file", calls: int = 1, body: str = BODY)
         *(message("tool", tool_result(each, body)) for each in ids),
         message("assistant", f"answer {number}"),
     ]
+
+
+class Noting(WordTokenizer):
+    """Notes which texts it counts."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def count(self, text: str) -> int:
+        self.texts.append(text)
+        return super().count(text)
 
 
 def turns(count: int) -> list[Message]:
@@ -88,6 +99,11 @@ def test_masking_begins_beyond_the_limit_and_frees_min_gain() -> None:
     same = source_of(message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "1234567 " * 7)))
     at_once = MaskedTools(keep_last=0, min_gain=0, trigger=0.01)
     assert masked_places(at_once.build(same, 100, words).messages) == []
+    # What the first step freed does not count for the second one.
+    again = source_of(*turn(0), message("user", "go on"), *turn(1, body="result " * 20), message("user", "on " * 100))
+    for share, places in ((0.01, [2, 7]), (0.4, [2])):
+        strategy = MaskedTools(keep_last=0, min_gain=share, trigger=0.115)
+        assert masked_places(strategy.build(again, 1000, words).messages) == places
 
 
 def test_masking_gives_up_when_what_it_does_not_clear_is_too_large() -> None:
@@ -98,10 +114,11 @@ def test_masking_gives_up_when_what_it_does_not_clear_is_too_large() -> None:
     assert builder.build(context_of(*messages), budget(bare + masked)).strategy == "masked-tools"
     (failure,) = builder.build(context_of(*messages), budget(bare + masked - 1)).failures
     assert failure.reason == f"takes {bare + masked} tokens, and {bare + masked - 1} are available"
-    (failure,) = builder.build(context_of(*messages), budget(bare - 1)).failures
-    assert (
-        failure.reason == f"raised ContextOverflow: the messages without tool results take more than {bare - 1} tokens"
-    )
+    noted = Noting()
+    (failure,) = ContextBuilder(noted, builder.strategies).build(context_of(*messages), budget(bare - 1)).failures
+    reason = f"raised ContextOverflow: the messages without tool results take more than {bare - 1} tokens"
+    assert failure.reason == reason
+    assert "cleared" not in "".join(noted.texts), "results were cleared in vain"
 
 
 def test_the_results_of_parallel_calls_are_masked_together_or_not_at_all() -> None:

@@ -52,7 +52,9 @@ async def test_an_entry_is_folded_once_for_a_hundred_subscribers() -> None:
         for each in subscriptions:
             await stack.enter_async_context(each)
             assert await anext(each) == Snapshot(session.cursor, None)
-        await fill(session, 10)
+        await fill(session, 9)
+        await session.reset_leaf()  # which is no entry
+        await fill(session, 1)
         for each in subscriptions:
             assert [(await anext(each)).cursor.seq for _ in range(10)] == list(range(1, 11))
         assert count.calls == 10

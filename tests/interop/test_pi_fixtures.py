@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from treering import Context, Session, SessionHost, plain_text
+from treering import Session, SessionHost, plain_text
 from treering.entries import OpaqueEntry
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -20,35 +20,7 @@ REAL = [
     "v3_pi-1.5.2_system_context_edit_usage.jsonl",
 ]
 REAL_OMP = "omp-18.2.3_all_entry_types.jsonl"
-OWN: dict[str, dict[str, Any]] = {
-    "pi_v1.jsonl": {
-        "entries": 7,
-        "name": None,
-        "roles": {"compactionSummary": 1, "assistant": 1, "custom": 1, "user": 1},
-        "thinkingLevel": "low",
-        "model": {"provider": "openai", "modelId": "gpt-birch"},
-        "messageCount": 4,
-        "firstMessage": "first",
-    },
-    "pi_v2.jsonl": {
-        "entries": 7,
-        "name": None,
-        "roles": {"compactionSummary": 1, "assistant": 1, "user": 1, "custom": 1},
-        "thinkingLevel": "off",
-        "model": {"provider": "anthropic", "modelId": "claude-oak"},
-        "messageCount": 6,
-        "firstMessage": "one",
-    },
-    "pi_v3.jsonl": {
-        "entries": 25,
-        "name": "Rings",
-        "roles": {"compactionSummary": 1, "user": 2, "assistant": 1, "bashExecution": 1},
-        "thinkingLevel": "high",
-        "model": {"provider": "anthropic", "modelId": "claude-oak"},
-        "messageCount": 13,
-        "firstMessage": "How old is the tree? Ünïcødé 🌳",
-    },
-}
+OWN: dict[str, dict[str, Any]] = json.loads((DATA / "pi_expected.json").read_text(encoding="utf-8"))
 
 
 def copy_file(source: Path, folder: Path) -> Path:
@@ -63,18 +35,13 @@ def file_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def roles(context: Context) -> dict[str, int]:
-    """Count the roles by pi's names for them."""
-    return dict(Counter("toolResult" if each.role == "tool" else each.role for each in context.messages))
-
-
 async def summary_of(session: Session) -> dict[str, Any]:
     context = await session.context()
     model = context.model
     return {
         "entries": len(await session.entries()),
         "name": session.name,
-        "roles": roles(context),
+        "roles": dict(Counter("toolResult" if each.role == "tool" else each.role for each in context.messages)),
         "thinkingLevel": context.thinking_level,
         "model": None if model is None else {"provider": model.provider, "modelId": model.model_id},
         "messageCount": session.message_count,

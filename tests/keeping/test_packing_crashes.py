@@ -214,6 +214,7 @@ REFUSALS: list[tuple[Callable[[SessionHost], Awaitable[None]], str, str, int, st
     *((pack, PACKED, call, errno.ENOSPC, "free some space, then archive") for call in ("open", "write", "datasync")),
     *((pack, PACKED, call, errno.EDQUOT, "free some space, then archive") for call in ("open", "write", "datasync")),
     *((pack, PACKED, call, errno.EIO, "fix that, then archive") for call in ("open", "write", "datasync")),
+    (pack, PATH, "datasync", errno.EIO, "fix that, then archive"),
     *((copy, f"{COPY}*", call, errno.ENOSPC, "free some space, then write") for call in ("write", "datasync")),
     (replace_archived, f"{PATH}*", "write", errno.ENOSPC, ""),
 ]

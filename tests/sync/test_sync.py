@@ -1,6 +1,7 @@
 """The blocking facade: many threads use one host, with the same results as the async interface."""
 
 import contextlib
+import gc
 import inspect
 import os
 import re
@@ -145,6 +146,16 @@ def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
         assert entries.cursor == old
     with session.subscribe(after=last) as entries:
         assert [each.seq for each in entries.receive_many() if isinstance(each, MessageEntry)] == [2, 3, 4, 5, 6]
+
+
+def test_what_was_waited_for_is_not_kept(host: SyncHost) -> None:
+    session = host.create()
+    with session.subscribe() as entries:
+        for _ in range(100):
+            session.append_message("user", "one")
+            entries.receive(PATIENCE_S)
+        gc.collect()
+        assert sum(type(each).__name__ == "CancelScope" for each in gc.get_objects()) < 50
 
 
 def test_an_entry_after_a_receive_that_timed_out_is_received(host: SyncHost) -> None:
