@@ -41,6 +41,12 @@ COMMANDS = (
     ["tree", "nobody"],
     ["export", "main", "--leaf", "nowhere"],
 )
+WRITES = (
+    *(["chat", *which, "-p", "How long now?", "--model", "echo"] for which in (["-r", "main"], ["-c"], ["-n"])),
+    ["rename", "talk", "Words"],
+    *([change, "old", "talk"] for change in ("unarchive", "archive")),
+    ["delete", "old", "--yes"],
+)
 
 
 @pytest.fixture
@@ -95,16 +101,14 @@ def test_a_command_shows_of_a_server_what_it_shows_of_its_root(
         assert here.stderr.replace(url, str(root)) == there.stderr, args
         assert (there.stdout_bytes == b"") == (there.exit_code != 0 or "nothing at all" in args), args
     _follow_shows_the_same(root, url, token)
-    # A chat writes, so the one that needs no server has a copy of the root.
+    # What needs no server has a copy of the root to write to.
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
-    chats = (["-r", "main"], ["--continue"], ["--new"])
-    for options in chats:
-        command = ["chat", *options, "-p", "How long is it now?", "--model", "echo"]
+    for command in WRITES:
         there = run(*command, "--root", str(copy))
         here = run(*command, TREERING_SERVER=url, TREERING_TOKEN=Path(token).read_text())
         assert there.exit_code == 0, there.output
-        assert (here.stdout_bytes, here.stderr) == (there.stdout_bytes, there.stderr), options
+        assert (here.stdout_bytes, here.stderr) == (there.stdout_bytes, there.stderr), command
     with SyncHost(copy) as host, SyncHost(root) as served:
         assert [row.title for row in host.list_sessions()] == [row.title for row in served.list_sessions()]
         said = [[m.content for m in each.load("main", read_only=True).messages()] for each in (host, served)]

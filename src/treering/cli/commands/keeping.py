@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeAlias
@@ -41,7 +41,7 @@ def archive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: 
       treering archive 5f0c12ab
       treering archive last
     """
-    changed, others, failed = run(_change_each, Home.at(root), sessions, _archive, False)
+    changed, others, failed = run(_change_each, Home.at(root), sessions, False)
     if as_json:
         echo_json({"archived": changed, "archived_before": others})
     _report("archived", "already archived", changed, others)
@@ -61,7 +61,7 @@ def unarchive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root
     Examples:
       treering unarchive 5f0c12ab
     """
-    changed, others, failed = run(_change_each, Home.at(root), sessions, SessionHost.unarchive, True)
+    changed, others, failed = run(_change_each, Home.at(root), sessions, True)
     if as_json:
         echo_json({"brought_back": changed, "active_before": others})
     _report("restored", "not archived", changed, others)
@@ -71,20 +71,19 @@ def unarchive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root
 async def _change_each(
     home: Home,
     sessions: Sequence[str],
-    change: Callable[[SessionHost, SessionSummary], Awaitable[object]],
     when_archived: bool,
 ) -> tuple[list[_Named], list[_Named], bool]:
-    """Change sessions; return those that needed it, those that did not, and whether any failed.
+    """Archive or restore sessions; return those that needed it, those that did not, and whether any failed.
 
     Args:
         home: The root.
         sessions: The sessions, as a person names them.
-        change: Archives or restores a session.
-        when_archived: Whether archived sessions are those that need it.
+        when_archived: Whether archived sessions are those that need it, to be restored.
     """
     async with home.opened() as host:
         rows = await resolve_each(host, sessions)
-        done = await do_each(rows, partial(change, host))
+        change = host.unarchive if when_archived else partial(_archive, host)
+        done = await do_each(rows, change)
     needed = [named(row) for row in done if row.archived == when_archived]
     return needed, [named(row) for row in done if row.archived != when_archived], len(done) < len(rows)
 
