@@ -102,6 +102,12 @@ async def test_a_cursor_outlives_the_server_and_a_replaced_log_resets_its_reader
         events_after = await client.events("/v1/sessions/a/events?live=false", headers=at_five)
         assert [event.event for event in events_after] == ["reset", "entry"]
         assert events_after[0].data | {"had": event.id, "cursor": events_after[0].id} == events_after[0].data
+        end = Cursor.parse(events_after[-1].id or "")
+        lost = str(Cursor(end.generation, end.seq + 1))  # of an entry that a power cut took back
+        url = "/v1/sessions/a/events?live=false&kinds=entry,ready"
+        told = await client.events(url, headers={"Last-Event-ID": lost})
+        assert [event.event for event in told] == ["reset", "entry", "ready"]
+        await client.ask("GET", f"/v1/sessions/a/entries?after={lost}", status=409)
 
 
 async def test_the_cursor_of_a_session_without_entries_outlives_the_server(tmp_path: Path, served: Serve) -> None:

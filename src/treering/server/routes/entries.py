@@ -148,15 +148,15 @@ def _seq_after(after: str | None, end: Cursor) -> int:
     """Return the seq after which a page begins.
 
     Raises:
-        LogReplaced: The cursor is of another generation, so what follows it cannot be told.
+        LogReplaced: The cursor is of another generation, or of entries that were lost: what follows cannot be told.
     """
     if after is None:
         return 0
     if after.isascii() and after.isdigit():
         return int(after)
     cursor = cursor_of(after)
-    if cursor.generation != end.generation and cursor.seq:
-        raise LogReplaced(f"the cursor {after!r} is of another generation, the log was replaced: read from the start")
+    if cursor.seq > (end.seq if cursor.generation == end.generation else 0):
+        raise LogReplaced(f"the cursor {after!r} is not of the log that is there now: read from the start")
     return cursor.seq
 
 

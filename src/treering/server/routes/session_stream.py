@@ -199,7 +199,7 @@ class SessionStream:
         if progress.misses_leaf:
             return
         target = progress.target
-        if cursor.generation in ("", target.generation) and cursor.seq >= target.seq:
+        if cursor.generation in ("", target.generation) and target.seq <= cursor.seq <= self._session.cursor.seq:
             progress.is_ready = True
             if "ready" in self._kinds:
                 told = Ready(str(cursor), session=UNSET if self._name is None else self._name)
