@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 from tests.remote.over_server import ServedHost
 from tests.server.conftest import Client, served
 
-from treering import Limits, Message, Session, SessionHost, SyncHost, Usage, text
+from treering import Limits, Message, Reset, Session, SessionHost, SyncHost, Usage, text
 from treering.errors import HostClosed, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
 from treering.events.disk.disk import OsDisk
 from treering.remote import RemoteHost
@@ -120,7 +120,9 @@ async def test_moves_of_the_leaf_and_pieces_of_texts_come_from_others(local: Ses
             session.emit("\ud800", 1)
 
 
-async def test_hosts_of_a_server_and_its_own_follow_a_session(local: SessionHost, url: str, remote: RemoteHost) -> None:
+async def test_hosts_of_a_server_and_its_own_follow_a_session(
+    local: SessionHost, url: str, remote: RemoteHost, caplog: pytest.LogCaptureFixture
+) -> None:
     own = await local.create("main")
     first = await own.append_message("user", "one")
     async with RemoteHost(url) as other:
@@ -147,9 +149,14 @@ async def test_hosts_of_a_server_and_its_own_follow_a_session(local: SessionHost
             await theirs.refresh()
             assert theirs.path() == [first, third]
             assert theirs.tree() == own.tree()
-        await remote.delete("main")
-        with pytest.raises(SessionNotFound, match="no longer"):
-            await theirs.append_message("user", "four")
+        async with theirs.subscribe(after=theirs.cursor) as left:
+            await remote.delete("main")
+            with pytest.raises(SessionNotFound, match="no longer"):
+                await theirs.append_message("user", "four")
+            anew = await (await local.create("main")).append_message("user", "one")
+            assert isinstance(await anext(left), Reset)
+            assert (await anext(left)).id == anew  # type: ignore[union-attr]
+    assert not [record for record in caplog.records if record.name == "treering"]
 
 
 async def test_a_session_moves_between_hosts_with_all_its_branches(local: SessionHost, remote: RemoteHost) -> None:

@@ -8,18 +8,20 @@ is appended. Appending is a command, which the server carries out.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import NoReturn, TypeVar
 
+import anyio
 import msgspec
 from msgspec import Raw
 
+from ..actors.log.follower import WATCH_AGAIN_S
 from ..actors.log.open_log import OpenLog, encode_leaf
 from ..actors.log.source import Source
 from ..events.dialects.base import Dialect
 from ..events.dialects.detect import dialect_named
 from ..events.dialects.native import NativeDialect
-from ..events.errors import LogReplaced, ReadOnly, SessionLocked, SessionNotFound
+from ..events.errors import LogReplaced, NotFound, ReadOnly, SessionLocked, SessionNotFound
 from ..events.http_clients import Event
 from ..events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..events.stores.capabilities import Watches, offered
@@ -92,10 +94,7 @@ class RemoteStore:
         lines: dict[int, bytes] = {}
         for first, last in _ranges(sorted({*seqs})):
             after = first - 1
-            while after < last:
-                page = await self.read(ref, generation, after, through=last)
-                if not page.lines:
-                    break
+            while after < last and (page := await self.read(ref, generation, after, through=last)).lines:
                 lines.update(enumerate(page.lines, page.first))
                 after = page.last
         return [lines.get(seq, DAMAGED) for seq in seqs]
@@ -112,11 +111,10 @@ class RemoteStore:
 
     async def exists(self, ref: Ref) -> bool:
         """Return whether there is such a session."""
-        try:
+        with suppress(SessionNotFound):
             await self.detail(ref)
-        except SessionNotFound:
-            return False
-        return True
+            return True
+        return False
 
     # -- following
 
@@ -130,10 +128,13 @@ class RemoteStore:
             return "start" if log is None or not log.generation else str(log.cursor)
 
         path = f"/v1/sessions/{segment(ref)}/events"
-        async with aclosing(self._connection.follow(path, {"kinds": _KINDS}, since)) as events:
-            async for event in events:
-                if not _take(source, event):
-                    yield {ref}
+        while True:
+            with suppress(NotFound):  # a session that is gone may come back, as another log
+                async with aclosing(self._connection.follow(path, {"kinds": _KINDS}, since)) as events:
+                    async for event in events:
+                        if not _take(source, event):
+                            yield {ref}
+            await anyio.sleep(WATCH_AGAIN_S)
 
     async def aclose(self) -> None:
         """Close all connections."""
