@@ -86,7 +86,8 @@ def _command(command: click.Command, ctx: click.Context) -> Iterator[str]:
         yield from (f"| `{names}` | {_cell(text)} |" for names, text in records)
         yield ""
     lines = [line[2:] for line in examples.rstrip().splitlines()]
-    yield "\n".join(["```sh", *lines, "```\n"])
+    if lines:
+        yield "\n".join(["```sh", *lines, "```\n"])
     if isinstance(command, click.Group):
         for name, each in command.commands.items():
             yield from _command(each, click.Context(each, ctx, info_name=name))

@@ -313,7 +313,7 @@ class Service:
     def check_writable(self) -> None:
         """Refuse a write if the server is read-only."""
         if self.read_only:
-            raise ReadOnly("this server was started with --read-only: it writes nothing")
+            raise ReadOnly("this server was started with --read-only or --programs: it writes nothing")
 
     def time_left_s(self, principal: Principal) -> float:
         """Return for how many seconds a principal is known from now on."""

@@ -119,8 +119,8 @@ def follow(
     It also ends when the program that reads its output has ended, as `head` does.
 
     With --programs, follow the sessions that Claude Code, Codex, Gemini CLI, opencode, pi and others keep on this
-    machine, those that changed last first: a list that is kept up to date at a terminal, and a line for each session
-    that changes elsewhere. Their files are only read, each from its beginning and its end.
+    machine: at a terminal a list that is kept up to date, those that changed last first; elsewhere a line for each,
+    those that changed last at the end, and for each that changes. Of each file only the beginning and the end are read.
 
     \b
     Examples:
