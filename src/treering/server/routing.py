@@ -341,3 +341,9 @@ class Routes:
             return handler
 
         return decorate
+
+    def read(
+        self, path: str, reply: object, *, query: type[Struct] = ReadQuery, errors: tuple[int, ...] = (404, 409)
+    ) -> Callable[[Callable[..., Awaitable[object]]], Callable[..., Awaitable[object]]]:
+        """Return a decorator that adds a read of a session, whose reply has an ETag; see `Route`."""
+        return self.add("GET", path, right="read", query=query, reply=reply, errors=errors, tagged=True)

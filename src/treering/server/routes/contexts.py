@@ -141,15 +141,7 @@ class StatsReply(Struct, frozen=True):
     cursor: str
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/context",
-    right="read",
-    query=ContextQuery,
-    reply=ContextReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/context", ContextReply, query=ContextQuery)
 async def get_context(call: Call[ContextQuery, None]) -> ContextReply:
     """Return what a model is shown of a path."""
     session = await call.reading()
@@ -180,15 +172,7 @@ async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
     return BuiltContext(**fields, cursor=str(session.cursor))
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/context/report",
-    right="read",
-    query=ReportQuery,
-    reply=ReportReply,
-    errors=(404, 409, 422),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/context/report", ReportReply, query=ReportQuery, errors=(404, 409, 422))
 async def report_context(call: Call[ReportQuery, None]) -> ReportReply:
     """Tell what a model saw at an entry: what was sent, masked, summarized or cut, and the tokens of each part."""
     session, query = await call.reading(), call.query
@@ -239,15 +223,7 @@ async def compact(call: Call[Nothing, NewCompaction]) -> Written:
     return written(session, entry_id)
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/views/usage",
-    right="read",
-    query=ReadQuery,
-    reply=UsageReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/views/usage", UsageReply)
 async def get_usage(call: Call[ReadQuery, None]) -> UsageReply:
     """Return the tokens and the cost of a session."""
     session = await call.reading()
@@ -256,15 +232,7 @@ async def get_usage(call: Call[ReadQuery, None]) -> UsageReply:
     return UsageReply(totals, str(session.cursor))
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/views/stats",
-    right="read",
-    query=ReadQuery,
-    reply=StatsReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/views/stats", StatsReply)
 async def get_stats(call: Call[ReadQuery, None]) -> StatsReply:
     """Return the figures of a session."""
     session = await call.reading()

@@ -81,15 +81,7 @@ class PathPage(Struct, frozen=True):
     cursor: str
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/entries",
-    right="read",
-    query=EntriesQuery,
-    reply=EntryPage,
-    errors=(404, 409, 422),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/entries", EntryPage, query=EntriesQuery, errors=(404, 409, 422))
 async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     """Read entries in the order of the log, page by page."""
     session, query, limits = await call.reading(), call.query, call.service.limits
@@ -160,15 +152,7 @@ def _seq_after(after: str | None, end: Cursor) -> int:
     return cursor.seq
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/entries/{entry_id}",
-    right="read",
-    query=ReadQuery,
-    reply=Raw,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/entries/{entry_id}", Raw)
 async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     """Read one entry."""
     session, entry_id = await call.reading(), call.names["entry_id"]
@@ -235,15 +219,7 @@ def _expected(new: NewEntries) -> AppendOptions:
     return options
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/path",
-    right="read",
-    query=PathQuery,
-    reply=PathPage,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/path", PathPage, query=PathQuery)
 async def read_path(call: Call[PathQuery, None]) -> PathPage:
     """Read the path from the root to an entry, page by page."""
     session, query, limits = await call.reading(), call.query, call.service.limits

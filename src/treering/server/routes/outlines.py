@@ -114,15 +114,7 @@ class Siblings(Struct, frozen=True):
     cursor: str
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/outline",
-    right="read",
-    query=OutlineQuery,
-    reply=OutlinePage,
-    errors=(404, 409, 422),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/outline", OutlinePage, query=OutlineQuery, errors=(404, 409, 422))
 async def get_outline(call: Call[OutlineQuery, None]) -> OutlinePage:
     """Return a part of a path without the bodies of its entries, by default its end."""
     session, query = await call.reading(), call.query
@@ -205,15 +197,7 @@ async def looked_through(index: LogIndex, look: partial[T]) -> T:
     return look() if index.head <= _INLINE_MAX else await anyio.to_thread.run_sync(look)
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/branches/{entry_id}",
-    right="read",
-    query=ReadQuery,
-    reply=Siblings,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/branches/{entry_id}", Siblings)
 async def get_branches(call: Call[ReadQuery, None]) -> Siblings:
     """Return the ways that a path goes on beside an entry: each with its newest leaf, and how much is below it."""
     session, entry_id = await call.reading(), call.names["entry_id"]

@@ -55,15 +55,7 @@ async def reply_of_session(service: Service, session: Session, state: SessionSta
     return _reply(service, state, header=session.header, ref=session.ref, usage=usage)
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/state",
-    right="read",
-    query=ReadQuery,
-    reply=StateReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/state", StateReply)
 async def get_state(call: Call[ReadQuery, None]) -> StateReply:
     """Return what a session is doing: a word, since when, the tool that runs, and the last line that was said."""
     session = await call.reading()

@@ -121,15 +121,7 @@ def written(session: Session, entry_id: str | None) -> Written:
     return Written(entry_id, session.leaf_id, str(session.cursor))
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/tree",
-    right="read",
-    query=ReadQuery,
-    reply=TreeReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/tree", TreeReply)
 async def get_tree(call: Call[ReadQuery, None]) -> TreeReply:
     """Return all entries of a session as a tree."""
     session = await call.reading()
@@ -137,15 +129,7 @@ async def get_tree(call: Call[ReadQuery, None]) -> TreeReply:
     return TreeReply(session.tree(), str(session.cursor))
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/tree/columns",
-    right="read",
-    query=ReadQuery,
-    reply=ColumnsReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/tree/columns", ColumnsReply)
 async def get_columns(call: Call[ReadQuery, None]) -> ColumnsReply:
     """Return all entries of a session as a tree of columns, in a tenth of the bytes."""
     session = await call.reading()
@@ -154,15 +138,7 @@ async def get_columns(call: Call[ReadQuery, None]) -> ColumnsReply:
     return ColumnsReply(tree_columns(log.index), str(session.cursor))
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/tree/words",
-    right="read",
-    query=WordsQuery,
-    reply=WordsPage,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/tree/words", WordsPage, query=WordsQuery)
 async def get_words(call: Call[WordsQuery, None]) -> WordsPage:
     """Return how some entries begin, wherever they are in the tree."""
     session, seqs = await call.reading(), call.query.seqs
@@ -192,15 +168,7 @@ def _text(entry: Entry) -> str:
     return payload_of(entry).preview(lambda _: "")
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/labels",
-    right="read",
-    query=ReadQuery,
-    reply=LabelsReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/labels", LabelsReply)
 async def get_labels(call: Call[ReadQuery, None]) -> LabelsReply:
     """Return the labelled entries of a session."""
     session = await call.reading()
@@ -247,15 +215,7 @@ async def _label(call: Call[Nothing, NewLabel] | Call[Nothing, None], label: str
     return written(session, await session.set_label(entry_id, label, **options))
 
 
-@routes.add(
-    "GET",
-    "/v1/sessions/{session_id}/leaf",
-    right="read",
-    query=ReadQuery,
-    reply=LeafReply,
-    errors=(404, 409),
-    tagged=True,
-)
+@routes.read("/v1/sessions/{session_id}/leaf", LeafReply)
 async def get_leaf(call: Call[ReadQuery, None]) -> LeafReply:
     """Return the leaf of a session."""
     session = await call.reading()
