@@ -1,6 +1,7 @@
 """Entries over HTTP: appended and read as by the library, once each, and only where the caller's state still holds."""
 
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,60 @@ async def test_the_same_key_gets_the_same_reply_after_a_restart_too(tmp_path: Pa
         assert (await host.load("a")).cursor.seq == 2
 
 
+@pytest.mark.feature("S-7")
+async def test_what_is_appended_twice_is_there_once_and_the_reply_says_so(tmp_path: Path, served: Serve) -> None:
+    url, conversation = "/v1/sessions/a", "/openai/v1/conversations/a"
+    async with SessionHost(tmp_path / "r") as host:
+        session = await host.create("a")
+        ids = [await session.append_message("user", str(number)) for number in range(4)]
+    item = {"type": "message", "role": "user", "content": "Hello"}
+    writes: list[tuple[str, str, Json]] = [
+        ("POST", f"{url}/entries", {"entries": [HELLO, HELLO]}),
+        ("POST", f"{url}/entries", {"entries": [HELLO], "command_id": "é"}),
+        ("PUT", f"{url}/labels/{ids[0]}", {"label": "x"}),
+        ("DELETE", f"{url}/labels/{ids[0]}", None),
+        ("POST", f"{url}/branch", {"entry_id": ids[3], "summary": "s"}),
+        ("POST", f"{url}/truncate", {"keep_last": 1, "summary": "s"}),
+        ("POST", f"{url}/compact", {"summary": "s", "first_kept_entry_id": None, "tokens_before": 9}),
+        ("PATCH", url, {"title": "t"}),
+        ("POST", conversation, {"metadata": {"a": "b"}}),
+        ("POST", f"{conversation}/items", {"items": [item]}),
+    ]
+    for is_later in (False, True):
+        async with SessionHost(tmp_path / "r") as host, served(host) as client:
+            for number, (verb, path, body) in enumerate(writes):
+                said: list[str] = []
+
+                async def write(ask: tuple[str, str, Json], key: str, said: list[str], client: Client = client) -> None:
+                    reply = await client.reply(*ask, headers={"Idempotency-Key": key})
+                    assert reply.is_success, reply.text
+                    said.append(reply.headers.get("idempotent-replayed", "no"))
+
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(3):  # at once
+                        tasks.start_soon(write, (verb, path, body), f"k-{number}", said)
+                assert sorted(said) == (["true"] * 3 if is_later else ["no", "true", "true"]), (verb, path)
+            assert (await host.load("a")).cursor.seq == len(ids) + 12
+
+
+async def test_a_key_is_for_an_append_or_for_a_move(client: Client) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    url, top = "/v1/sessions/a", {"entry_id": None}
+    appends: list[tuple[str, str, Json]] = [
+        ("POST", f"{url}/entries", HELLO),
+        ("POST", f"{url}/branch", {**top, "summary": "s"}),
+        ("PATCH", url, {"title": "t"}),
+    ]
+    moves: list[tuple[str, str, Json]] = [("POST", f"{url}/branch", top), ("PUT", f"{url}/leaf", top)]
+    for number, (append, move) in enumerate(product(appends, moves)):
+        for first, second in ((append, move), (move, append)):
+            key = {"Idempotency-Key": f"{number}-{first is move}"}
+            for _ in range(2):
+                await client.ask(*first, headers=key)
+                assert (await client.ask(*second, headers=key, status=409))["error"] == "CommandConflict"
+    assert len((await client.ask("GET", f"{url}/entries"))["items"]) == len(appends) * len(moves)
+
+
 async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "a"})
     url = "/v1/sessions/a/entries"
@@ -181,6 +236,52 @@ async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(clien
 
 
 @pytest.mark.feature("S-8")
+async def test_one_of_the_listed_states_is_enough(client: Client) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    url, move = "/v1/sessions/a/entries", "/v1/sessions/a/leaf"
+    one, two = [await client.ask("POST", url, HELLO) for _ in range(2)]
+    there = f'"leaf:{two["leaf"]}"'
+    for tags in (
+        there,
+        f'"leaf:x,y", W/{there}',
+        f'"head:{one["cursor"]}",{there} , ""',
+        f"leaf:x, {there[1:-1]}",
+        "*",
+    ):
+        await client.ask("PUT", move, {"entry_id": two["leaf"]}, headers={"If-Match": tags})
+        for write, body in (
+            (url, HELLO),
+            ("/v1/sessions/a/branch", {"entry_id": two["leaf"], "summary": "s"}),
+        ):
+            await client.ask("POST", write, body, headers={"If-Match": tags})
+            await client.ask("PUT", move, {"entry_id": two["leaf"]})
+    for tags in ("", ",", '"x", "y"', f'"x, {there[1:]}', f'"leaf:", "head:{one["cursor"]}"'):
+        for verb, path, body in (("POST", url, HELLO), ("PUT", move, {"entry_id": None})):
+            assert (await client.ask(verb, path, body, headers={"If-Match": tags}, status=412))["error"] == "LeafMoved"
+
+
+async def test_a_state_that_another_process_left_behind_does_not_hold(
+    client: Client, host: SessionHost, tmp_path: Path
+) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    url = "/v1/sessions/a"
+    (entry_id,) = (await client.ask("POST", f"{url}/entries", HELLO))["ids"]
+    label, replies = f"{url}/labels/{entry_id}", list[int]()
+    for path, body in ((f"{url}/leaf", {"entry_id": None}), (label, {"label": "x"})):
+        await client.ask("PUT", label, {"label": "x"})
+        await host.passivate_idle()
+        head = {"If-Match": f'"head:{(await client.ask("GET", url))["cursor"]}"'}
+        async with SessionHost(tmp_path / "root") as other:
+            await (await other.load("a")).set_label(entry_id, "y")
+        replies.append((await client.reply("PUT", path, body, headers=head)).status_code)
+    assert replies == [412, 412]
+    await host.passivate_idle()
+    await client.ask("GET", url)
+    async with SessionHost(tmp_path / "root") as other:
+        await (await other.load("a")).set_label(entry_id, "z")
+    assert (await client.ask("PUT", label, {"label": "y"}))["entry_id"] is not None
+
+
 async def test_what_the_caller_has_is_not_read_again_nor_what_it_lacks_written(tmp_path: Path, served: Serve) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, limits=Limits(cache_bytes_max=0)) as host, served(host) as client:

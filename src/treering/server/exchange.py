@@ -217,8 +217,7 @@ class Exchange:
             return value
         reply = value if isinstance(value, Reply) else Reply(value)
         reply.status = reply.status or route.status
-        if call.etag is not None:
-            reply.headers = {**reply.headers, "etag": call.etag}
+        reply.headers = {**reply.headers, **call.reply_headers}
         return reply
 
     async def _enter(self, route: Route) -> Principal:

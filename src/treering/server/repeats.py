@@ -7,7 +7,7 @@ the other ones: they are known as long as the server runs, up to a number of the
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
@@ -52,7 +52,7 @@ class Repeats:
     async def request(self, who: Principal, key: str | None, what: str, session_id: str) -> AsyncGenerator[Request]:
         """Carry out a request, which sets `result`, or find it there if this very request was carried out before.
 
-        A repetition that comes meanwhile waits. What failed is done again.
+        A repetition that comes meanwhile waits. What failed, or set no `result`, is done again.
 
         Args:
             who: Who asks.
@@ -85,14 +85,3 @@ class Repeats:
                 self._known.pop(name, None)
         if len(self._known) > DONE_MAX:
             del self._known[next(iter(self._known))]
-
-    async def once(
-        self, principal: Principal, key: str | None, session_id: str, what: str, do: Callable[[], Awaitable[None]]
-    ) -> bool:
-        """Do something to a session, unless this very `request` did it before; return whether it was done now."""
-        async with self.request(principal, key, what, session_id) as request:
-            if request.result is not None:
-                return False
-            await do()
-            request.result = ""
-        return True

@@ -62,10 +62,10 @@ class Call(Generic[Q_co, B_co]):
         names: The values of the path's variables.
         query: The query.
         body: The body.
-        etag: The tag that the reply will carry, if the handler gave one.
+        reply_headers: Headers that the reply will carry beside those that the handler returns.
     """
 
-    __slots__ = ("body", "etag", "headers", "incoming", "key", "names", "principal", "query", "service")
+    __slots__ = ("body", "headers", "incoming", "key", "names", "principal", "query", "reply_headers", "service")
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Call(Generic[Q_co, B_co]):
         self.names = names
         self.query = query
         self.body = body
-        self.etag: str | None = None
+        self.reply_headers: dict[str, str] = {}
 
     @property
     def request(self) -> Request:
@@ -127,10 +127,10 @@ class Call(Generic[Q_co, B_co]):
         Args:
             etag: What changes with the reply, without quotes.
         """
-        self.etag = f'"{etag}"'
+        self.reply_headers["etag"] = tag = f'"{etag}"'
         known = self.header(b"if-none-match")
-        if known is not None and not {self.etag, "*"}.isdisjoint(as_sent(each) for each in known.split(",")):
-            raise NotModified(self.etag)
+        if known is not None and not {tag, "*"}.isdisjoint(as_sent(each) for each in known.split(",")):
+            raise NotModified(tag)
 
 
 def as_sent(etag: str) -> str:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...actors.session.session import Session
+from ...events.entries import Compaction
 from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, StrategyFailure
 from ...projections.building.report import ContextReport, Fate
@@ -18,7 +19,7 @@ from ...projections.stats import SessionStats
 from ...projections.usage import UsageProjection, UsageTotals
 from ..http.fields import Count, Limit, Name, Tokens
 from ..http.pages import check_limit
-from ..preconditions import append_options, state_tag
+from ..preconditions import appended, state_tag
 from ..routing import Call, Nothing, ReadQuery, Routes
 from .tree import Written, written
 
@@ -218,9 +219,8 @@ def _budget(session: Session, query: ReportQuery) -> ContextBudget:
 async def compact(call: Call[Nothing, NewCompaction]) -> Written:
     """Append a summary that contexts show in place of what came before."""
     session, body = await call.writing(), call.body
-    options = append_options(call, session)
-    entry_id = await session.append_compaction(body.summary, body.first_kept_entry_id, body.tokens_before, **options)
-    return written(session, entry_id)
+    compaction = Compaction(body.summary, body.first_kept_entry_id, body.tokens_before)
+    return written(session, await appended(call, session, lambda options: session.append(compaction, **options)))
 
 
 @routes.read("/v1/sessions/{session_id}/views/usage", UsageReply)

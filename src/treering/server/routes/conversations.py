@@ -23,9 +23,9 @@ from ..creation import NewSession, write_new
 from ..http.fields import Name
 from ..http.problems import Malformed
 from ..http.wire import encode
-from ..preconditions import REPEATED, append_options
+from ..preconditions import REPEATED, appended, once
 from ..repeats import id_for
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, Routes
 
 routes = Routes()
 
@@ -116,7 +116,7 @@ class ItemsQuery(IncludeQuery, frozen=True, kw_only=True, forbid_unknown_fields=
     errors=(409,),
     keyed=True,
 )
-async def create_conversation(call: Call[Nothing, NewConversation]) -> Reply:
+async def create_conversation(call: Call[Nothing, NewConversation]) -> Conversation:
     """Create a conversation, as a session with its first items.
 
     For a token with a prefix it has a key, which begins with that.
@@ -138,8 +138,8 @@ async def create_conversation(call: Call[Nothing, NewConversation]) -> Reply:
         session = await service.host.get_or_create(new.key) if new.key else await service.writing(principal, name)
         if first:
             await session.append_many(first, **options)  # refused if the key was used for others
-        return Reply(_shown(session), headers=REPEATED)
-    return Reply(_shown(session))
+        call.reply_headers |= REPEATED
+    return _shown(session)
 
 
 @routes.add("GET", "/openai/v1/conversations/{session_id}", right="read", reply=Conversation, errors=_CONFLICTS)
@@ -160,7 +160,8 @@ async def retrieve_conversation(call: Call[Nothing, None]) -> Conversation:
 async def update_conversation(call: Call[Nothing, ConversationChange]) -> Conversation:
     """Replace the metadata of a conversation."""
     session = await call.writing()
-    await session.append(_metadata(call.body.metadata or {}), **append_options(call, session))
+    metadata = _metadata(call.body.metadata or {})
+    await appended(call, session, lambda options: session.append(metadata, **options))
     return _shown(session)
 
 
@@ -220,15 +221,14 @@ async def list_items(call: Call[ItemsQuery, None]) -> ItemList:
     errors=(*_CONFLICTS, 507),
     keyed=True,
 )
-async def create_items(call: Call[IncludeQuery, NewItems]) -> Reply:
+async def create_items(call: Call[IncludeQuery, NewItems]) -> ItemList:
     """Append items to a conversation, all or none, and return them."""
     messages = _messages(call.body.items, call.service.limits.batch_max)
     if not messages:
         raise Malformed("give at least one item - at `$.items`")
     session = await call.writing()
-    before = session.cursor.seq
     await call.service.conversations.listing(session)  # so that only what is new is read below
-    ids = await session.append_many(messages, **append_options(call, session))
+    ids = await appended(call, session, lambda options: session.append_many(messages, **options))
     listing = await call.service.conversations.appended(session, ids, messages)
     of = frozenset(ids)
     found = [place for place in listing.places[-len(ids) :] if place.entry_id in of]
@@ -236,8 +236,7 @@ async def create_items(call: Call[IncludeQuery, NewItems]) -> Reply:
         found = [place for place in listing.places if place.entry_id in of]
     made = [item for message in messages for item in items_of(message)]
     data = [_raw(shown(item, place.item_id, call.query.include)) for item, place in zip(made, found, strict=True)]
-    page = ItemList(data, found[0].item_id, found[-1].item_id, has_more=False)
-    return Reply(page, headers=REPEATED if session.cursor.seq == before else {})
+    return ItemList(data, found[0].item_id, found[-1].item_id, has_more=False)
 
 
 @routes.add(
@@ -265,7 +264,7 @@ async def retrieve_item(call: Call[IncludeQuery, None]) -> Raw:
     errors=(*_CONFLICTS, 507),
     keyed=True,
 )
-async def delete_item(call: Call[Nothing, None]) -> Reply:
+async def delete_item(call: Call[Nothing, None]) -> Conversation:
     """Take an item out of a conversation; it stays readable in the tree of its session."""
     session, item_id = await call.writing(), call.names["item_id"]
 
@@ -288,9 +287,8 @@ async def delete_item(call: Call[Nothing, None]) -> Reply:
         else:
             await session.branch(entry.parent_id)
 
-    repeats = call.service.repeats
-    done = await repeats.once(call.principal, call.key, session.id, f"delete item {item_id!r}", delete)
-    return Reply(_shown(session), headers={} if done else REPEATED)
+    await once(call, session, f"delete item {item_id!r}", delete)
+    return _shown(session)
 
 
 def _messages(items: Sequence[dict[str, Any]], items_max: int) -> list[Message]:

@@ -18,8 +18,8 @@ from ..http.fields import After, Count, Limit, Name, Seconds, cursor_of
 from ..http.pages import check_limit
 from ..http.problems import Malformed
 from ..http.wire import convert, entry_raw, read_payloads
-from ..preconditions import REPEATED, append_options, state_tag
-from ..routing import Call, Nothing, ReadQuery, Reply, Routes
+from ..preconditions import REPEATED, appending, state_tag
+from ..routing import Call, Nothing, ReadQuery, Routes
 from ..waiting import until_newer, while_there
 
 routes = Routes()
@@ -175,7 +175,7 @@ async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     keyed=True,
     conditional=True,
 )
-async def append_entries(call: Call[Nothing, JSON]) -> Reply:
+async def append_entries(call: Call[Nothing, JSON]) -> Appended:
     """Append one entry, or several, all or none."""
     value = call.body
     new = None if isinstance(value, dict) and "type" in value else convert(value, NewEntries)
@@ -185,22 +185,24 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         raise Malformed(f"one request appends 1 to {limits.batch_max} entries, not {len(entries_given)}")
     payloads = read_payloads(entries_given)
     session = await call.service.writing(call.principal, call.session_id)
-    options = append_options(call, session)
-    if new is not None:
-        expected, by_headers = _expected(new), dict(options)
-        if any(by_headers.get(name, value) != value for name, value in expected.items() if name != "command_id"):
+    expected: AppendOptions = {} if new is None else _expected(new)
+    if new is not None and new.command_id is not None:
+        call.key = new.command_id
+
+    async with appending(call, session) as options:
+        by_headers = dict(options)
+        if any(by_headers.get(name, value) != value for name, value in expected.items()):
             raise LeafMoved("If-Match names another state than the body expects: one at most can hold")
-        options |= expected
-    before = session.cursor.seq if "command_id" in options else 0  # without an id, nothing can be a repetition
-    placed = await append_placed(session, tuple(payloads), options)
+        before = 0 if call.key is None else session.cursor.seq  # without a key, nothing can be a repetition
+        placed = await append_placed(session, tuple(payloads), options | expected)
+    if placed.entries[-1].seq <= before:
+        call.reply_headers |= REPEATED
     ids, seqs = [each.id or "" for each in placed.entries], [each.seq for each in placed.entries]
-    headers = dict(REPEATED) if seqs[-1] <= before else {}
     entries: list[Raw] = []
     if call.incoming.preferred("return") == "representation":
         entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
-        headers["Preference-Applied"] = "return=representation"
-    appended = Appended(ids, seqs, placed.leaf_id, str(placed.cursor), entries)
-    return Reply(appended, headers=headers)
+        call.reply_headers["preference-applied"] = "return=representation"
+    return Appended(ids, seqs, placed.leaf_id, str(placed.cursor), entries)
 
 
 def _expected(new: NewEntries) -> AppendOptions:
@@ -214,8 +216,6 @@ def _expected(new: NewEntries) -> AppendOptions:
         options["expected_leaf"] = new.expected_leaf
     if new.expected_seq is not None:
         options["expected_seq"] = new.expected_seq
-    if new.command_id is not None:
-        options["command_id"] = new.command_id
     return options
 
 

@@ -25,7 +25,7 @@ from ..filters import Order, SessionFilter, filtered
 from ..http.fields import Count, Folder, Limit, Name, NewFolder, NewId
 from ..http.pages import check_limit
 from ..http.problems import Malformed
-from ..preconditions import REPEATED, append_options, check_match
+from ..preconditions import REPEATED, appended, check_match
 from ..repeats import id_for
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service
@@ -303,7 +303,7 @@ async def change_session(call: Call[Nothing, Change]) -> SessionRow:
         raw_metadata=None if isinstance(body.metadata, UnsetType) else raw_object(body.metadata or {}, "metadata"),
     )
     if info != SessionInfo():
-        await session.append(info, **append_options(call, session))
+        await appended(call, session, lambda options: session.append(info, **options))
     return row_of(call.service, await call.service.host.resolve(session))
 
 
@@ -320,7 +320,7 @@ async def _row_to_change(call: Call[Nothing, None]) -> SessionSummary:
     service.check_writable()
     row = await service.row(call.principal, call.session_id)
     if b"if-match" in call.headers:
-        check_match(call, await service.reading_row(row))
+        await check_match(call, await service.reading_row(row))
     return row
 
 

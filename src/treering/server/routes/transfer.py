@@ -191,7 +191,10 @@ async def put_session(call: Call[PutQuery, None]) -> Reply:
             await service.host.write_copy(copy, replace=query.replace)
 
     what = f"put {upload.digest} {query}"
-    is_new = await service.repeats.once(call.principal, call.key, session_id, what, write)
+    async with service.repeats.request(call.principal, call.key, what, session_id) as request:
+        if is_new := request.result is None:
+            await write()
+            request.result = session_id
     service.forget(session_id)
     row = row_of(service, await service.row(call.principal, session_id))
     place = {"Location": place_of(call, session_id)}

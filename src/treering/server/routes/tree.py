@@ -17,7 +17,7 @@ from ...projections.outline import is_failure
 from ...projections.tree import Tree, TreeColumns, tree_columns
 from ...wire import LeafReply
 from ..http.fields import Count, Seqs
-from ..preconditions import REPEATED, append_options, check_match, state_tag
+from ..preconditions import appended, check_match, once, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 
 routes = Routes()
@@ -207,12 +207,14 @@ async def remove_label(call: Call[Nothing, None]) -> Written:
 
 async def _label(call: Call[Nothing, NewLabel] | Call[Nothing, None], label: str | None) -> Written:
     session, entry_id = await call.writing(), call.names["entry_id"]
-    options = append_options(call, session)
-    if (session.label(entry_id) or None) == (label or None) and "command_id" not in options:
-        check_match(call, session)
+    await session.refresh()  # another process may have labelled it
+    if (session.label(entry_id) or None) == (label or None) and call.key is None:
+        await check_match(call, session)
         session.path(entry_id)  # refuses an entry that does not exist
         return written(session, None)
-    return written(session, await session.set_label(entry_id, label, **options))
+    return written(
+        session, await appended(call, session, lambda options: session.set_label(entry_id, label, **options))
+    )
 
 
 @routes.read("/v1/sessions/{session_id}/leaf", LeafReply)
@@ -233,25 +235,24 @@ async def get_leaf(call: Call[ReadQuery, None]) -> LeafReply:
     keyed=True,
     conditional=True,
 )
-async def move_leaf(call: Call[Nothing, NewLeaf]) -> Reply:
+async def move_leaf(call: Call[Nothing, NewLeaf]) -> LeafReply:
     """Make an entry the leaf, so that the next append goes below it."""
     session = await call.writing()
-    headers = await _move(call, session, call.body.entry_id)
-    return Reply(LeafReply(session.leaf_id, str(session.cursor)), headers=headers)
+    await _move(call, session, call.body.entry_id)
+    return LeafReply(session.leaf_id, str(session.cursor))
 
 
-async def _move(call: Call[Nothing, object], session: Session, entry_id: str | None) -> dict[str, str]:
-    """Move the leaf, unless this very request did so before: another's move since then stays; return headers."""
+async def _move(call: Call[Nothing, object], session: Session, entry_id: str | None) -> None:
+    """Move the leaf, unless this very request did so before: another's move since then stays."""
 
     async def move() -> None:
-        check_match(call, session)
+        await check_match(call, session)
         if entry_id is None:
             await session.reset_leaf()
         else:
             await session.branch(entry_id)
 
-    repeats, what = call.service.repeats, f"leaf {entry_id!r}"
-    return {} if await repeats.once(call.principal, call.key, session.id, what, move) else dict(REPEATED)
+    await once(call, session, f"leaf {entry_id!r}", move)
 
 
 @routes.add(
@@ -268,11 +269,12 @@ async def _move(call: Call[Nothing, object], session: Session, entry_id: str | N
 async def branch(call: Call[Nothing, Branch]) -> Reply:
     """Go on from an entry, with or without a summary of the path that is left."""
     session, body = await call.writing(), call.body
-    if body.summary is None:
-        headers = await _move(call, session, body.entry_id)
-        return Reply(written(session, None), headers=headers)
-    options = append_options(call, session)
-    entry_id = await session.branch_with_summary(body.entry_id, body.summary, **options)
+    if (summary := body.summary) is None:
+        await _move(call, session, body.entry_id)
+        return Reply(written(session, None))
+    entry_id = await appended(
+        call, session, lambda options: session.branch_with_summary(body.entry_id, summary, **options)
+    )
     return Reply(written(session, entry_id), status=201)
 
 
@@ -289,5 +291,7 @@ async def branch(call: Call[Nothing, Branch]) -> Reply:
 async def truncate(call: Call[Nothing, Truncation]) -> Written:
     """Leave all but the last messages of the history out of contexts; they stay in the log."""
     session, body = await call.writing(), call.body
-    options = append_options(call, session)
-    return written(session, await session.truncate_history(body.keep_last, summary=body.summary, **options))
+    entry_id = await appended(
+        call, session, lambda options: session.truncate_history(body.keep_last, summary=body.summary, **options)
+    )
+    return written(session, entry_id)
