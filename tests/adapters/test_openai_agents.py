@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("agents", reason="OpenAI's Agents SDK is not installed: pip install -e '.[openai-agents]'")
 
-from agents import Agent, Runner, function_tool, handoff, set_tracing_disabled
+from agents import Agent, Runner, SQLiteSession, function_tool, handoff, set_tracing_disabled
 from agents.exceptions import InputGuardrailTripwireTriggered
 from agents.guardrail import GuardrailFunctionOutput, input_guardrail
 from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
@@ -143,8 +143,11 @@ async def test_limits_count_from_the_end(root: str) -> None:
     items = [{"role": "user", "content": str(number)} for number in range(5)]
     session = TreeringSession("limits", root, session_settings={"limit": 2})
     await session.add_items(cast("Any", items))
-    for limit, expected in ((None, items[-2:]), (0, []), (1, items[-1:]), (4, items[-4:]), (9, items)):
-        assert await session.get_items(limit) == expected
+    own = SQLiteSession("limits", session_settings={"limit": 2})
+    await own.add_items(cast("Any", items))
+    for limit, expected in ((None, items[-2:]), (0, []), (1, items[-1:]), (4, items[-4:]), (9, items), (-1, items)):
+        assert await session.get_items(limit) == expected == await own.get_items(limit)
+    own.close()
 
 
 async def test_what_is_popped_and_cleared_stays_in_the_tree(root: str) -> None:

@@ -120,7 +120,7 @@ class TreeringSession:
 
     def _most(self, limit: int | None) -> int | None:
         most: int | None = resolve_session_limit(limit, self.session_settings)
-        return most
+        return None if most is not None and most < 0 else most  # as the SDK's own sessions take it
 
     async def _with_session(self, work: Callable[[Session], Awaitable[T]]) -> T:
         async def run(host: SessionHost) -> T:
