@@ -9,7 +9,18 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import AgentSession, MessageEntry, Session, SessionHost, message, thinking, tool, tool_result, tool_use
+from treering import (
+    AgentSession,
+    MessageEntry,
+    Session,
+    SessionHost,
+    image,
+    message,
+    thinking,
+    tool,
+    tool_result,
+    tool_use,
+)
 from treering.entries import SessionInfo, ToolResultPart
 from treering.events.disk.disk import OsDisk
 from treering.server import Tokens
@@ -155,6 +166,23 @@ async def test_a_page_that_was_cut_off_gets_what_is_written_from_its_start(clien
 
 
 @pytest.mark.feature("A-30")
+async def test_images_come_in_the_parts_of_all_releases_of_the_protocol(client: Client, host: SessionHost) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    url = "https://example.com/a.png"
+    parts = (
+        {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}},
+        {"type": "binary", "data": "aGk=", "mimeType": "image/png", "filename": "a.png"},
+        {"type": "image", "source": {"type": "url", "value": url, "mimeType": "image/png"}},
+        {"type": "binary", "url": url, "data": None, "mimeType": "image/png"},
+    )
+    async with client.follow("/ag-ui/a", body=asked([{"id": "1", "role": "user", "content": list(parts)}])) as events:
+        await anext(events)
+    (sent,) = await (await host.load("a")).messages()
+    assert list(sent.content) == [image("aGk=", "image/png")] * 2 + [image(url, "image/png", kind="url")] * 2
+    for part in ({"type": "binary", "url": url, "mimeType": "audio/wav"}, {"type": "binary", "mimeType": "image/png"}):
+        await client.ask("POST", "/ag-ui/a", asked([{"id": "2", "role": "user", "content": [part]}]), status=400)
+
+
 async def test_a_run_ends_with_what_it_waits_for_or_failed_along_the_path(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "ends"})
     session = await host.load("ends")

@@ -211,6 +211,10 @@ def _part(message_id: str, part: JSON) -> Content:
             return text(said)
         case {"type": "image", "source": {"type": "data", "value": str(data), "mimeType": str(media_type)}}:
             return image(data, media_type)
+        case {"type": "binary", "mimeType": str(kind), "data": str(data)} if kind.startswith("image/"):
+            return image(data, kind)  # as releases of the protocol before the parts for images sent it
+        case {"type": "binary", "mimeType": str(kind), "url": str(url)} if kind.startswith("image/"):
+            return image(url, kind, kind="url")
         case {"type": "image", "source": {"type": "url", "value": str(url), **more}}:
             named = more.get("mimeType")
             return image(url, named if isinstance(named, str) else "image/*", kind="url")
