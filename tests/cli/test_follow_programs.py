@@ -77,8 +77,8 @@ def test_only_one_program_is_followed_and_a_reader_that_leaves_ends_it(cli: Cli,
 
 
 def test_what_is_to_be_followed_is_said_once(cli: Cli) -> None:
-    assert "a SESSION and --programs exclude each other" in cli.error("follow", "last", "--programs", status=2)
-    assert "--server and --programs exclude each other" in cli.error("follow", "--programs", "--server=x", status=2)
+    assert "its own machine: leave out a SESSION" in cli.error("follow", "last", "--programs", status=2)
+    assert "its own machine: leave out --server" in cli.error("follow", "--programs", "--server=x", status=2)
     assert "Missing argument 'SESSION'" in cli.error("follow", status=2)
 
 

@@ -134,7 +134,7 @@ def follow(
             source_of = click.get_current_context().get_parameter_source
             for name, given in _OF_ONE_SESSION.items():
                 if source_of(name) is click.core.ParameterSource.COMMANDLINE:  # the environment may name a server
-                    raise click.UsageError(f"{given} and --programs exclude each other")
+                    raise click.UsageError(f"--programs follows those of its own machine: leave out {given}")
             from ..programs import follow_programs
 
             run(follow_programs, from_programs, as_json)
