@@ -80,6 +80,7 @@ async def test_a_key_is_for_one_file(client: Client, host: SessionHost) -> None:
     for status, query, file in ((201, "", one), (200, "", one), (409, "?replace=true", one), (409, "", both)):
         reply = await client.reply("PUT", f"/v1/sessions/a{query}", file, headers=key)
         assert reply.status_code == status
+    assert "?replace=true" in (await client.ask("PUT", "/v1/sessions/a", both, status=409))["detail"]
     assert (await host.load("a")).message_count == 1
 
 

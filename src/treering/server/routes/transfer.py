@@ -16,7 +16,7 @@ from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of
 from ...actors.transfer.exporting import foreign_format
 from ...actors.transfer.reports import ImportReport
-from ...events.errors import InvalidInput, NotASession, NotAuthorized
+from ...events.errors import InvalidInput, NotASession, NotAuthorized, SessionExists
 from ...events.findings import Finding, LeftOut
 from ...events.redaction import Redaction
 from ...formats.base import WritesFolder
@@ -188,7 +188,10 @@ async def put_session(call: Call[PutQuery, None]) -> Reply:
             if query.leaf is not None:
                 session.path(query.leaf or None)  # refuses an entry that does not exist
                 copy = msgspec.structs.replace(copy, leaf=query.leaf or None)
-            await service.host.write_copy(copy, replace=query.replace)
+            try:
+                await service.host.write_copy(copy, replace=query.replace)
+            except SessionExists:
+                raise SessionExists(f"session {session_id!r} exists: send `?replace=true` to replace it") from None
 
     what = f"put {upload.digest} {query}"
     async with service.repeats.request(call.principal, call.key, what, session_id) as request:
