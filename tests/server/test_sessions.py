@@ -1,6 +1,7 @@
 """Sessions over HTTP are those of the library: created, listed, changed, copied, archived and deleted alike."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -169,6 +170,22 @@ async def test_a_repeated_creation_is_answered_as_the_first(client: Client, host
         other = await client.ask("POST", "/v1/sessions", body, headers=key, status=409)
         assert other["error"] == "CommandConflict"
     assert len(await host.list_sessions()) == 1
+
+
+@pytest.mark.feature("S-7")
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_a_creation_is_known_by_its_title_after_a_restart(tmp_path: Path, served: Serve, dialect: Any) -> None:  # noqa: ANN401
+    titled, untitled = {"Idempotency-Key": "titled"}, {"Idempotency-Key": "untitled"}
+    async with SessionHost(tmp_path / "r", dialect=dialect) as host, served(host) as client:
+        made = await client.ask("POST", "/v1/sessions", {"title": " a\nb "}, headers=titled)
+        await client.ask("POST", "/v1/sessions", {}, headers=untitled)
+    async with SessionHost(tmp_path / "r") as host, served(host) as client:
+        await client.ask("PATCH", f"/v1/sessions/{made['id']}", {"title": "since then"})
+        again = await client.ask("POST", "/v1/sessions", {"title": " a\nb "}, headers=titled)
+        assert (again["id"], again["title"]) == (made["id"], "since then")
+        for key in (titled, untitled):
+            other = await client.ask("POST", "/v1/sessions", {"title": "since then"}, headers=key, status=409)
+            assert other["error"] == "CommandConflict"
 
 
 @pytest.mark.parametrize("name", ["last", "First", "a-", "root/a-session", "a-session.jsonl", "..%2f..%2fetc%2fpasswd"])

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ...actors.host.names import absolute
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session
-from ...events.entries import SessionInfo
+from ...events.entries import SessionInfo, SessionInfoEntry
 from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
 from ...events.json_values import raw_object
 from ...events.projects import real_path
@@ -166,9 +166,20 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
     session = await call.service.reading_row(row)
     header = session.header
     cwd = None if body.cwd is None else absolute(body.cwd)
-    if (header.cwd, header.parent_session, header.parent_entry) != (cwd, body.parent_session, body.parent_entry):
+    is_other = (header.cwd, header.parent_session, header.parent_entry) != (cwd, body.parent_session, body.parent_entry)
+    if is_other or (body.title is not None and await _first_title(session) != body.title.split()):
         raise CommandConflict("this Idempotency-Key was used for another session: use a fresh one")
     return _repeated(call, row)
+
+
+async def _first_title(session: Session) -> list[str] | None:
+    """Return the words of the title that a session began with, whatever space its format keeps between them."""
+    log = await session.log()
+    begins_with_entry = log.index.head > 0 and log.index.is_entry(1)
+    for entry in await log.entries_in([1] if begins_with_entry else []):
+        if isinstance(entry, SessionInfoEntry) and entry.session_info.name is not None:
+            return entry.session_info.name.split()
+    return None
 
 
 def _what(call: Call[Nothing, object]) -> str:
