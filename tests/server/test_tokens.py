@@ -243,6 +243,7 @@ async def test_nothing_of_other_keys_shows(guarded: Client, host: SessionHost, t
     head = bearer(tokens.create("admin", prefix="a:"))
     listed = await guarded.ask("GET", "/v1/sessions?status=any&count=true", headers=head)
     assert [row["id"] for row in listed["items"]] == [mine.id]
+    await guarded.ask("GET", "/metrics", headers=head, status=403)
     assert listed["total"] == 1
     found = await guarded.ask("GET", "/v1/search?q=hedgehog", headers=head)
     assert [hit["session_id"] for hit in found["items"]] == [mine.id]

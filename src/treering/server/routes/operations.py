@@ -63,8 +63,7 @@ async def readyz(call: Call[Nothing, None]) -> Health:
     """Answer 200 while sessions can be read and written, and 503 while the server stops or its disk fails."""
     if call.service.stopping.is_set():
         raise Unavailable("the server stops")
-    problem = await call.service.disk_problem()
-    if problem is not None:
+    if (problem := await call.service.disk_problem()) is not None:
         raise Unavailable(problem)
     return Health("ok")
 
@@ -73,9 +72,10 @@ async def readyz(call: Call[Nothing, None]) -> Health:
 async def metrics(call: Call[Nothing, None]) -> Reply:
     """Return the figures of the server and its host for Prometheus."""
     service = call.service
+    if call.principal.prefix is not None:
+        raise NotAuthorized("figures are of sessions of any key: this takes a token without a prefix", known=True)
     service.metrics.disk.set(await service.disk_problem() is None)
-    text = service.metrics.text()
-    return Reply(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Reply(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @routes.add("GET", "/v1", right="read", reply=About)
