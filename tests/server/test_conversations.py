@@ -241,14 +241,20 @@ async def test_a_repeated_request_does_nothing_more(client: AsyncOpenAI) -> None
     made = [await client.conversations.create(items=said("a"), extra_headers=key("1")) for _ in range(2)]
     assert made[0] == made[1]
     there, items = made[0].id, client.conversations.items
+    for other in (said("another"), []):
+        with pytest.raises(openai.ConflictError):
+            await client.conversations.create(items=other, extra_headers=key("1"))
+    empty = [await client.conversations.create(extra_headers=key("empty")) for _ in range(2)]
     with pytest.raises(openai.ConflictError):
-        await client.conversations.create(items=said("another"), extra_headers=key("1"))
+        await client.conversations.create(items=said("a"), extra_headers=key("empty"))
+    assert await words(client, empty[0].id) == []
     first = await items.create(there, items=said("b", "c"), extra_headers=key("2"))
     await items.create(there, items=said("d"))
     assert await items.create(there, items=said("b", "c"), extra_headers=key("2")) == first
     for _ in range(2):
         await items.delete(first.last_id, conversation_id=there, extra_headers=key("3"))
     assert await words(client, there) == ["a", "b", "d"]
+    assert await items.create(there, items=said("b", "c"), extra_headers=key("2")) == first
 
 
 async def test_an_item_is_taken_out_wherever_it_stands(client: AsyncOpenAI, host: SessionHost) -> None:

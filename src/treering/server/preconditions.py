@@ -39,7 +39,7 @@ async def appending(call: Call[object, object], session: Session) -> AsyncGenera
 async def appended(call: Call[object, object], session: Session, append: Callable[[AppendOptions], Awaitable[T]]) -> T:
     """Append what a request asks for, and say in its reply if it was there already; see `appending`."""
     async with appending(call, session) as options:
-        is_there = await _has_appended(call, session)
+        is_there = await has_appended(call, session)
         result = await append(options)
     if is_there:
         call.reply_headers |= REPEATED
@@ -52,13 +52,13 @@ async def once(call: Call[object, object], session: Session, what: str, do: Call
         if request.result is not None:
             call.reply_headers |= REPEATED
             return
-        if await _has_appended(call, session):
+        if await has_appended(call, session):
             raise CommandConflict("this Idempotency-Key was used for another request: use a fresh one")
         await do()
         request.result = ""
 
 
-async def _has_appended(call: Call[object, object], session: Session) -> bool:
+async def has_appended(call: Call[object, object], session: Session) -> bool:
     """Return whether a session's log has what a request with this Idempotency-Key appends."""
     if call.key is None:
         return False

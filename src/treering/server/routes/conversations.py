@@ -15,15 +15,15 @@ from msgspec import Meta, Raw, Struct
 from ...actors.commands import AppendOptions
 from ...actors.session.session import Session
 from ...events.entries import ContextEdit, Message, Payload, SessionInfo
-from ...events.errors import LeafMoved, SessionExists
+from ...events.errors import CommandConflict, LeafMoved, SessionExists
 from ...events.json_values import JSON, raw_object
 from ...events.providers.responses import Item, items_of, message_of
-from ..conversations import Include, ItemPlace, items_at, shown
+from ..conversations import Include, ItemPlace, Listing, items_at, shown
 from ..creation import NewSession, write_new
 from ..http.fields import Name
 from ..http.problems import Malformed
 from ..http.wire import encode
-from ..preconditions import REPEATED, appended, once
+from ..preconditions import REPEATED, appended, has_appended, once
 from ..repeats import id_for
 from ..routing import Call, Nothing, Routes
 
@@ -136,6 +136,8 @@ async def create_conversation(call: Call[Nothing, NewConversation]) -> Conversat
         if call.key is None:
             raise
         session = await service.host.get_or_create(new.key) if new.key else await service.writing(principal, name)
+        if bool(first) != await has_appended(call, session):
+            raise CommandConflict("this Idempotency-Key was used for another conversation: use a fresh one") from None
         if first:
             await session.append_many(first, **options)  # refused if the key was used for others
         call.reply_headers |= REPEATED
@@ -232,8 +234,12 @@ async def create_items(call: Call[IncludeQuery, NewItems]) -> ItemList:
     listing = await call.service.conversations.appended(session, ids, messages)
     of = frozenset(ids)
     found = [place for place in listing.places[-len(ids) :] if place.entry_id in of]
-    if len(found) < len(ids):  # it is a repeated request, and others have appended since
-        found = [place for place in listing.places if place.entry_id in of]
+    if len(found) < len(ids):  # it is a repeated request, and others have appended or taken out items since
+        there = {(place.entry_id, place.at): place for place in listing.places if place.entry_id in of}
+        alone = Listing()
+        for entry_id, each in zip(ids, messages, strict=True):
+            alone.add(entry_id, each)
+        found = [there.get((place.entry_id, place.at), place) for place in alone.places]
     made = [item for message in messages for item in items_of(message)]
     data = [_raw(shown(item, place.item_id, call.query.include)) for item, place in zip(made, found, strict=True)]
     return ItemList(data, found[0].item_id, found[-1].item_id, has_more=False)
