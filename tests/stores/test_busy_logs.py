@@ -31,10 +31,10 @@ class Asked:
         self.answers.append(name)
 
 
-async def begun(root: Path) -> tuple[FileStore, Writer, HoldingOffload]:
-    """Return the writer of a log with one line, whose next append waits in a thread."""
+async def begun(root: Path, durability: Durability = "file") -> tuple[FileStore, Writer, HoldingOffload]:
+    """Return the writer of a log with one line, whose next call of a thread waits there."""
     offload = HoldingOffload()
-    writer = await own(FileStore(root, durability="file", offload=offload))
+    writer = await own(FileStore(root, durability=durability, offload=offload))
     await writer.append(line(1))
     offload.hold()
     assert isinstance(writer.store, FileStore)
@@ -61,6 +61,19 @@ async def test_a_log_is_released_when_its_append_is_done_and_what_still_waits_fo
     assert isinstance((await other.acquire(["a.jsonl"], "other"))[0], Lease)
     assert await read_all(other, "a.jsonl") == bare(lines(1, 2))
     await other.aclose()
+    await store.aclose()
+
+
+async def test_an_append_waits_for_what_a_thread_does_with_its_log(root: Path) -> None:
+    store, writer, offload = await begun(root, "os")
+    asked = Asked()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asked.note, "save", store.save(writer.lease, "index", writer.head, b"index"))
+        await offload.held.wait()
+        tasks.start_soon(asked.note, "append", writer.append(line(2)))
+        await wait_all_tasks_blocked()
+        offload.release()
+    assert asked.answers == ["save", "append"]
     await store.aclose()
 
 
