@@ -26,7 +26,8 @@ def safe_cuts(entries: Sequence[Entry]) -> list[int]:
     return [
         position
         for position, entry in enumerate(entries)
-        if not inside[position] and position not in pairs.unanswered and _may_begin(entry)
+        if not (inside[position] or position in pairs.unanswered)
+        and not (isinstance(entry, MessageEntry) and entry.message.role == "tool")
     ]
 
 
@@ -117,10 +118,6 @@ class _Pairs:
             steps[call + 1] += 1
             steps[result + 1] -= 1
         return [depth > 0 for depth in accumulate(steps[:-1])]
-
-
-def _may_begin(entry: Entry) -> bool:
-    return not (isinstance(entry, MessageEntry) and entry.message.role == "tool")
 
 
 def _has_calls(entry: Entry) -> bool:

@@ -7,6 +7,7 @@ from itertools import count, pairwise
 from typing import TypeVar
 
 import msgspec
+from anyio.lowlevel import checkpoint
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -19,7 +20,7 @@ from ...events.stores.base import Page, Ref
 from ...projections.building.pairing import PairedMessages
 from ...projections.building.state_of_work import Work
 from ...projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
-from ...projections.tokens import Tokenizer
+from ...projections.tokens import Tokenizer, counts_whole_messages
 from ..host.runtime import Runtime
 from .bodies import KeptContext
 
@@ -27,6 +28,7 @@ T = TypeVar("T")
 
 _BODIES_AT_ONCE = 256
 _RUN_MIN = 64
+_PAIRED_AT_ONCE = 4096
 _numbers = count(1)
 
 
@@ -206,10 +208,17 @@ class LogEntries:
             size, paired = size + extended.size, extended.paired
         cache.put_context(self._number, KeptContext(context, size, paired))
 
-    def paired(self, context: Context, tokenizer: Tokenizer) -> PairedMessages:
+    async def paired(self, context: Context, tokenizer: Tokenizer) -> PairedMessages:
         """Return the messages of a context of this log as they can be sent, with their sizes."""
         kept = self._runtime.bodies.context(self._number)
-        paired = PairedMessages.of(context.messages, tokenizer, None if kept is None else kept.paired)
+        paired = None if kept is None else kept.paired
+        messages, known = context.messages, 0 if paired is None else len(paired.originals)
+        if not counts_whole_messages(tokenizer):
+            for end in range(known + _PAIRED_AT_ONCE, len(messages), _PAIRED_AT_ONCE):
+                paired = PairedMessages.of(messages[:end], tokenizer, paired)
+                await checkpoint()
+        paired = PairedMessages.of(messages, tokenizer, paired)
+        kept = self._runtime.bodies.context(self._number)
         if kept is None or kept.context is not context:
             return replace(paired, derived={})  # what is derived from another path is not for the kept one
         kept.paired = paired

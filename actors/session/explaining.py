@@ -28,9 +28,7 @@ from ...projections.context_edits import edits_on, last_edits
 from ..log.open_log import OpenLog
 from .fitting import Fitting, built_from, checked_builder
 from .reading import read_log
-
-_AT_ONCE = 200
-"""How many messages are accounted for before the event loop serves everything else."""
+from .shown_path import AT_ONCE
 
 
 class Explaining(Fitting):
@@ -88,7 +86,7 @@ async def _report(
     items: list[ContextItem] = []
     for item in items_of(given, result, builder.tokenizer):
         items.append(item)
-        if not len(items) % _AT_ONCE:
+        if not len(items) % AT_ONCE:
             await checkpoint()  # a path of 100,000 messages takes seconds
     answer = (await log.entries_at([seq]))[seq] if is_answer else None
     return ContextReport(

@@ -198,7 +198,7 @@ async def _used_tokens(log: OpenLog, tokenizer: Tokenizer, overhead: int) -> Use
     changed_at = max(boundary(index, leaf), index.edits[leaf])
     if position >= 0 and index.find(messages[position].entry_id) > changed_at:
         return used_since(messages, position, tokenizer)
-    return UsedTokens(0, overhead + log.paired(context, tokenizer).tokens)
+    return UsedTokens(0, overhead + (await log.paired(context, tokenizer)).tokens)
 
 
 async def source_of(session: Appending, tokenizer: Tokenizer) -> ContextSource:
@@ -252,7 +252,7 @@ async def _source(log: OpenLog, leaf: int, tokenizer: Tokenizer) -> ContextSourc
         context,
         project_path=log.index.info.project or log.index.header.cwd or "",
         request=await _request(log, leaf, context),
-        counted=log.paired(context, tokenizer),
+        counted=await log.paired(context, tokenizer),
         unread=ALL_PARTS,
     )
 

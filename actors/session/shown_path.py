@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
+from anyio.lowlevel import checkpoint
+
 from ...events.entries import ContextEdit, Entry
 from ...events.index import LogIndex
 from ...projections.building.state_of_work import SessionState, Work
@@ -12,6 +14,9 @@ from ...projections.context import boundary, clears, first_kept
 from ...projections.context_edits import edits_on, last_edits, with_edits
 from ..log.entries import KeptWork
 from ..log.open_log import OpenLog
+
+AT_ONCE = 200
+"""How many entries are accounted for before the event loop serves everything else."""
 
 
 class ShownPath:
@@ -62,8 +67,10 @@ async def state_of_work(log: OpenLog, leaf: int, project_path: str) -> SessionSt
     if known is not None:
         return known
     work = Work()
-    for entry in await (await ShownPath.to(log, leaf)).entries():
+    for count, entry in enumerate(await (await ShownPath.to(log, leaf)).entries(), 1):
         work.add(entry)
+        if not count % AT_ONCE:
+            await checkpoint()
     log.work = KeptWork(work, leaf, _marks(log, leaf))
     return work.state(project_path)
 

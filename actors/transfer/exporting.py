@@ -269,17 +269,14 @@ async def _view_document(
     else:
         steps = map(Show, visible(selection))
     while part := list(islice(steps, LINES_AT_ONCE)):
-        lines = [line async for page in numbered(log, _needed_seqs(part)) for line in page]
+        needed = dict.fromkeys(each.seq for each in part if not isinstance(each, BranchEnds))
+        lines = [line async for page in numbered(log, [*needed]) for line in page]
         yield await offload(_rendered, view, log.dialect, part, lines, redact)
     yield _bytes(view.tail())
 
 
 def _head(view: View, about: About) -> bytes:
     return _bytes(view.head(about))
-
-
-def _needed_seqs(steps: Sequence[Step]) -> list[int]:
-    return list(dict.fromkeys(each.seq for each in steps if not isinstance(each, BranchEnds)))
 
 
 def _rendered(

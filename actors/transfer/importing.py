@@ -7,6 +7,7 @@ broken one leaves nothing behind. An existing one gets what it lacks, see `exist
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -169,18 +170,13 @@ async def _check_complete(core: HostCore, lease: Lease, incoming: Incoming, foun
         return has(entry_id) or entry_id in split
 
     existing = replace(existing, has=has_split)
-    await core.runtime.offload(_exhaust, _lines(incoming, existing, found.path))
+    await core.runtime.offload(deque, _lines(incoming, existing, found.path), 0)  # counts what it adds
     if incoming.added:
         assert lease.dialect is not None
         raise SessionExists(
             f"{lease.ref} holds this session in another dialect ({lease.dialect.name}), and lacks "
             f"{entries_counted(incoming.added)} of the import: move it, or import into another root"
         )
-
-
-def _exhaust(lines: Iterator[bytes]) -> None:
-    for _ in lines:
-        pass
 
 
 def _reread(found: Found) -> ForeignSession:

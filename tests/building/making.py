@@ -17,6 +17,17 @@ class WordTokenizer:
         return len(text.split())
 
 
+class NotingTokenizer(WordTokenizer):
+    """Notes the texts that it counts."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def count(self, text: str) -> int:
+        self.texts.append(text)
+        return super().count(text)
+
+
 words = WordTokenizer()
 
 

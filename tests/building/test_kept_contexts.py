@@ -21,22 +21,12 @@ from treering.projections.building.strategies import MinimalState, RecentPlusSum
 from treering.projections.tokens import ByteEstimator, count_messages
 
 from ..sampling import some_of
+from .making import NotingTokenizer
 from .making import budget as available
 from .scripted import ScriptedSummarizer
 
 STEPS = 40
 NO_CACHE = Limits(cache_bytes_max=0)
-
-
-class Sizes:
-    """Counts words, and the texts that it is given."""
-
-    def __init__(self) -> None:
-        self.count_of_texts = 0
-
-    def count(self, text: str) -> int:
-        self.count_of_texts += 1
-        return len(text.split())
 
 
 class Recent(RecentPlusSummary):
@@ -96,7 +86,7 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
 ) -> None:
     rng = Random(seed)
     cache = Limits(cache_bytes_max=rng.choice([2_000, 20_000, 1_000_000]))
-    builder = ContextBuilder(Sizes(), [MaskedTools(keep_last=1, min_gain=0.0), Recent(2), State()])
+    builder = ContextBuilder(NotingTokenizer(), [MaskedTools(keep_last=1, min_gain=0.0), Recent(2), State()])
     async with (
         SessionHost(tmp_path, dialect=dialect, limits=cache) as host,
         SessionHost(tmp_path, limits=cache) as other,
@@ -118,7 +108,7 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
                     continue  # several steps later, more than one entry is new
                 assert await each.context() == await fresh.context()
                 assert await each.open_calls() == await fresh.open_calls()
-                counts = Sizes()
+                counts = NotingTokenizer()
                 assert await each.used_tokens(tokenizer=builder.tokenizer) == await fresh.used_tokens(tokenizer=counts)
                 own = ContextBuilder(counts, builder.strategies)
                 assert await built(each, budget, builder) == await built(fresh, budget, own)
@@ -134,7 +124,7 @@ async def test_what_a_turn_costs_does_not_grow_with_what_came_before(
     """Counted in calls of functions, those in C left out: copying what is known takes no more of them."""
     counts: list[int] = []
     for length in (100, 800):
-        session, sizes = await host.create(), Sizes()
+        session, sizes = await host.create(), NotingTokenizer()
         for number in range(length // 4):
             await session.append_many(turn(number))
         budget = available(tokens + int(count_messages(await session.messages(), sizes) * share))
@@ -150,6 +140,16 @@ async def test_what_a_turn_costs_does_not_grow_with_what_came_before(
             assert "ContextSource.entry_ids" not in calls  # of all messages
         counts.append(len(calls))
     assert counts[1] < 1.1 * counts[0] + 60  # a turn that has lasted long lets others go on, which takes some 40 calls
+
+
+async def test_others_go_on_while_a_long_context_is_built_for_the_first_time(host: SessionHost) -> None:
+    session, builder = await host.create(), ContextBuilder(NotingTokenizer())
+    await session.append_many([each for number in range(2_100) for each in turn(number)])
+    with counted_calls() as calls:
+        await session.used_tokens(tokenizer=builder.tokenizer)
+        counting = calls.count("checkpoint")
+        await session.build_context(available(300), builder)
+    assert (counting >= 2, calls.count("checkpoint") >= counting + 42) == (True, True)
 
 
 def turn(number: int) -> list[Message]:
@@ -178,16 +178,16 @@ def counted_calls() -> Iterator[list[str]]:
 
 
 async def test_a_turn_counts_only_what_is_new_with_the_tokenizer_that_is_given(session: Session) -> None:
-    sizes = Sizes()
+    sizes = NotingTokenizer()
     builder, budget = ContextBuilder(sizes), available(10_000)
     await session.append_many([message("user", f"question {number}") for number in range(50)])
     await session.append_message("assistant", "eight letters")
     first = await session.build_context(budget, builder)
-    assert sizes.count_of_texts == 51
+    assert len(sizes.texts) == 51
     await session.append_message("user", "and now?")
     assert (await session.used_tokens(tokenizer=sizes)).total == first.tokens_used + 4 + 2
     assert (await session.build_context(budget, builder)).tokens_used == first.tokens_used + 4 + 2
-    assert sizes.count_of_texts == 52
+    assert len(sizes.texts) == 52
     by_bytes = count_messages(await session.messages(), ByteEstimator())
     builders = [builder, ContextBuilder(ByteEstimator()), ContextBuilder()]
     counts = [(await session.build_context(budget, each)).tokens_used for each in builders * 2]

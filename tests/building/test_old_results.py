@@ -11,7 +11,7 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.strategies import FullHistory, PrunedTools, prune_tool_result
 from treering.projections.tokens import ByteEstimator, count_messages, message_tokens
 
-from .making import WordTokenizer, budget, context_of, source_of, words
+from .making import NotingTokenizer, budget, context_of, source_of, words
 
 BODY = "result " * 100
 
@@ -24,17 +24,6 @@ def turn(number: int, tool: str = "read_file", calls: int = 1, body: str = BODY)
         *(message("tool", tool_result(each, body)) for each in ids),
         message("assistant", f"answer {number}"),
     ]
-
-
-class Noting(WordTokenizer):
-    """Notes which texts it counts."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def count(self, text: str) -> int:
-        self.texts.append(text)
-        return super().count(text)
 
 
 def turns(count: int) -> list[Message]:
@@ -114,7 +103,7 @@ def test_masking_gives_up_when_what_it_does_not_clear_is_too_large() -> None:
     assert builder.build(context_of(*messages), budget(bare + masked)).strategy == "masked-tools"
     (failure,) = builder.build(context_of(*messages), budget(bare + masked - 1)).failures
     assert failure.reason == f"takes {bare + masked} tokens, and {bare + masked - 1} are available"
-    noted = Noting()
+    noted = NotingTokenizer()
     (failure,) = ContextBuilder(noted, builder.strategies).build(context_of(*messages), budget(bare - 1)).failures
     reason = f"raised ContextOverflow: the messages without tool results take more than {bare - 1} tokens"
     assert failure.reason == reason
