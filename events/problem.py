@@ -21,7 +21,7 @@ MEDIA_TYPE = "application/problem+json"
 
 ErrorClass: TypeAlias = type[TreeringError]
 
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TEXT = frozenset({"message", "where"})
 _NOT_TOLD = _TEXT | {"address"}
 """What a problem says elsewhere, and the addresses of hosts, which are not for clients."""
