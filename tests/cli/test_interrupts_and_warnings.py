@@ -128,8 +128,9 @@ def test_a_missing_working_directory_is_one_line(cli: Cli, tmp_path: Path, monke
 def test_a_root_that_is_a_file_is_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     error = cli.error("sessions", env={"TREERING_ROOT": str(tmp_path / "file")})
-    assert str(tmp_path / "file") in error
-    assert "is not a directory" in error
+    assert f"{tmp_path}/file is not a directory" in error
+    assert "there is no directory" in cli.error("copy", tmp_path / "file", tmp_path / "to")
+    assert "is a file" in cli.error("serve", tmp_path / "file", status=2)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

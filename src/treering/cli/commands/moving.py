@@ -54,7 +54,7 @@ def copy(ctx: click.Context, source: str, target: str, as_json: bool) -> None:
     roots = (str(root_of(source, "FROM")), str(root_of(target, "TO")))
     if roots[0] == roots[1]:
         raise click.UsageError("FROM and TO are the same place: give two")
-    if os.path.isabs(roots[0]) and not os.path.lexists(roots[0]):
+    if os.path.isabs(roots[0]) and not os.path.isdir(roots[0]):
         raise InvalidInput(f"there is no directory {line(source)}: give the one that holds the sessions")
     report = run(_copy, *roots)
     for each in report.failed:

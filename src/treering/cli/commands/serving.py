@@ -41,7 +41,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @click.command()
-@click.argument("root", required=False)
+@click.argument("root", required=False, type=click.Path(file_okay=False, readable=False))
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @port_option("The port; 0 for a free one.")
 @click.option("--uds", type=click.Path(path_type=Path), help="Listen at a Unix socket instead.")
