@@ -183,20 +183,17 @@ def to_openai(messages: Sequence[Message]) -> list[Block]:
 
 def _with_calls_together(messages: Iterable[Message]) -> Iterator[Message]:
     """Merge an answer that calls tools with an answer that follows it directly: results must follow calls at once."""
-    run: list[Message] = []
+    last: Message | None = None
     for message in messages:
-        if run and not (run[-1].role == message.role == "assistant" and run[-1].has_calls):
-            yield _merged(run)
-            run = []
-        run.append(message)
-    if run:
-        yield _merged(run)
-
-
-def _merged(run: Sequence[Message]) -> Message:
-    if len(run) == 1:
-        return run[0]
-    return Message("assistant", tuple(part for message in run for part in message.content))
+        if last is None:
+            last = message
+        elif last.role == message.role == "assistant" and last.has_calls:
+            last = Message("assistant", (*last.content, *message.content))
+        else:
+            yield last
+            last = message
+    if last is not None:
+        yield last
 
 
 def _image_message(images: Sequence[ImagePart]) -> list[Block]:
@@ -222,10 +219,9 @@ def _to_assistant(message: Message) -> list[Block]:
     """Write an answer as a list of one message, or of none if this form can represent nothing of it."""
     texts = [part for part in message.content if isinstance(part, TextPart)]
     calls: list[JSON] = [_to_call(part) for part in message.content if isinstance(part, ToolUsePart)]
-    content = _to_parts(texts)
+    content: str | list[JSON] | None = _to_parts(texts)
     if message.stop_reason == REFUSAL and texts:  # at most one refusal is allowed
-        refusals: list[JSON] = [{"type": "refusal", "refusal": plain_text(texts)}]
-        content = refusals
+        content = [{"type": "refusal", "refusal": plain_text(texts)}]
     block: Block = {"role": "assistant", "content": content}
     if calls:
         block["tool_calls"] = calls
@@ -241,9 +237,5 @@ def _to_call(part: ToolUsePart) -> Block:
 def _to_tool(result: ToolResult) -> Block:
     content: JSON = result_text(result)
     if not isinstance(result.content, str) and result.content and not images_of(result):
-        content = _texts(result)
+        content = [{"type": "text", "text": part.text.content} for part in result.content if isinstance(part, TextPart)]
     return {"role": "tool", "tool_call_id": result.tool_use_id, "content": content}
-
-
-def _texts(result: ToolResult) -> list[JSON]:
-    return [{"type": "text", "text": part.text.content} for part in result.content if isinstance(part, TextPart)]

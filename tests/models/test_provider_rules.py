@@ -142,6 +142,7 @@ def check_result(block: dict[str, Any]) -> None:
         assert any(each["text"].strip() for each in content)
 
 
+@example(messages=[Message("assistant", (each,)) for each in (tool_use("c1", "read"), text("hi"), text("hi"))])
 @given(messages=st.lists(SPOKEN | OTHERS, max_size=9))
 def test_any_messages_are_sent_in_a_form_that_openai_accepts(openai_message: Validate, messages: list[Message]) -> None:
     waiting: list[str] = []
