@@ -133,9 +133,8 @@ def _from_part(part: _Part) -> Content:
         case _ToolUse():
             return tool_use(part.id, part.name, part.input)
         case _ToolResult():
-            body = (
-                part.content if isinstance(part.content, str) else [*map(_from_text_or_image, part.content or ())] or ""
-            )
+            content = part.content or ""
+            body = content if isinstance(content, str) else [*map(_from_text_or_image, content)]
             return tool_result(part.tool_use_id, body, is_error=bool(part.is_error))
         case _Thinking():
             return ThinkingPart(Thinking(part.thinking, part.signature or None))
@@ -227,11 +226,7 @@ def _to_result(result: ToolResult) -> Block:
             if (part.text.content if isinstance(part, TextPart) else not result.is_error)
         ]
     block: Block = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
-    if result.is_error:
-        block |= {"content": content if result.text.strip() else _without_text(result), "is_error": True}
+    if result.is_error:  # the interface refuses one without text
+        words = result_text(result).strip() or "(no output)"
+        block |= {"content": content if result.text.strip() else words, "is_error": True}
     return block
-
-
-def _without_text(result: ToolResult) -> str:
-    """Return what stands for the content of an error that has no text, which the interface refuses."""
-    return result_text(result).strip() or "(no output)"

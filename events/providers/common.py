@@ -115,9 +115,8 @@ def result_text(result: ToolResult) -> str:
 
 def images_of(result: ToolResult) -> list[ImagePart]:
     """Return the images of a tool's result."""
-    return (
-        [] if isinstance(result.content, str) else [part for part in result.content if not isinstance(part, TextPart)]
-    )
+    parts = () if isinstance(result.content, str) else result.content
+    return [part for part in parts if isinstance(part, ImagePart)]
 
 
 _SPOKEN = frozenset({"user", "assistant", "tool", "system"})

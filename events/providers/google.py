@@ -127,18 +127,13 @@ def from_google(message: Mapping[str, object], *, prefix: str = "call") -> Messa
     counts: Counter[str] = Counter()
     parts: list[Content] = []
     for position, part in enumerate(decoded.parts):
-        call_or_response = part.function_call or part.function_response
-        generated_id = ""
-        if call_or_response:
-            counts[call_or_response.name] += 1
-            generated_id = (
-                f"{prefix}_{re.sub('[^A-Za-z0-9_-]', '_', call_or_response.name)}_{counts[call_or_response.name]}"
-            )
+        called, generated_id = part.function_call or part.function_response, ""
+        if called:
+            counts[called.name] += 1
+            generated_id = f"{prefix}_{re.sub('[^A-Za-z0-9_-]', '_', called.name)}_{counts[called.name]}"
         parts.append(_from_part(part, generated_id, f"$.parts[{position}]"))
-    role, names = (
-        _ROLES[decoded.role],
-        [part.function_response.name for part in decoded.parts if part.function_response],
-    )
+    role = _ROLES[decoded.role]
+    names = [part.function_response.name for part in decoded.parts if part.function_response]
     if role == "user" and names and len(names) == len(parts):
         return Message("tool", tuple(parts), tool_name=names[0] if len(names) == 1 else None)
     return Message(role, tuple(parts))
@@ -233,15 +228,12 @@ def to_google(messages: Sequence[Message], *, provider: str = "google") -> Googl
         messages: The messages.
         provider: The name that answers of this provider have.
     """
-    names = {
-        part.tool_use.id: part.tool_use.name
-        for message in messages
-        for part in message.content
-        if isinstance(part, ToolUsePart)
-    }
+    names: dict[str, str] = {}
     for message in messages:
         for part in message.content:
-            if isinstance(part, ToolResultPart):
+            if isinstance(part, ToolUsePart):
+                names[part.tool_use.id] = part.tool_use.name
+            elif isinstance(part, ToolResultPart):
                 result = part.tool_result
                 names.setdefault(result.tool_use_id, message.tool_name or result.tool_use_id)
     system, turns = in_turns(messages, provider, for_google=True)

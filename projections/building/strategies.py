@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ...events.content import ImagePart, ToolResult, ToolResultPart, text
+from ...events.content import ToolResult, ToolResultPart, text
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
+from ...events.providers.common import images_of
 from ..context import ContextMessage
 from ..tokens import Tokenizer, context_tokens
 from .pairing import safe_start, starts_from, tool_names, with_results
@@ -103,7 +104,7 @@ def prune_tool_result(content: str, tool_name: str | None = None) -> str:
 
 
 def _pruned(result: ToolResult, name: str) -> ToolResult:
-    images = 0 if isinstance(result.content, str) else sum(isinstance(part, ImagePart) for part in result.content)
+    images = len(images_of(result))
     content = result.text
     pruned = prune_tool_result(content, name)
     if images:
@@ -159,12 +160,14 @@ class RecentPlusSummary:
                 return result
         if not room:
             raise ContextOverflow("the last messages leave no room for a summary: use a larger budget")
-        older = messages[opening:recent]
+        covered = older = messages[opening:recent]
         if stored is not None:
             summary = Message("compactionSummary", (text(stored[0].content),))
             older = (ContextMessage("", summary), *messages[stored[1] : recent])
+        ids = [each.entry_id for each in covered if each.entry_id]
         tokens = sum(source.sizes(tokenizer)[opening:recent])
-        return _needed(messages[opening:recent], older, tokens, room, int(budget_tokens * self.target_ratio))
+        target = min(room, int(budget_tokens * self.target_ratio))
+        return NeededSummary(ids[0], ids[-1], len(covered), tokens, room, target, older, covered)
 
 
 def summary_message(summary: str) -> Message:
@@ -202,25 +205,6 @@ def _summarized(source: ContextSource, stored: StoredSummary, end: int) -> Strat
     sent = (*messages[:opening], summary, *request, *messages[end:])
     summarized = source.originals(messages[opening:end]) - source.originals(request)
     return StrategyResult(sent, source.originals(kept), summarized)
-
-
-def _needed(
-    covered: tuple[ContextMessage, ...],
-    messages: tuple[ContextMessage, ...],
-    tokens: int,
-    room: int,
-    target_tokens: int,
-) -> NeededSummary:
-    return NeededSummary(
-        next(each.entry_id for each in covered if each.entry_id),
-        next(each.entry_id for each in reversed(covered) if each.entry_id),
-        len(covered),
-        tokens,
-        room,
-        min(room, target_tokens),
-        messages,
-        covered,
-    )
 
 
 _STEPS = ((100, 4000), (40, 1000), (15, 400), (5, 150))
