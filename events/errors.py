@@ -285,7 +285,7 @@ class CompactionLoop(ContextError):
 
 
 class SummaryRefused(ContextError):
-    """The summarizer's answer is empty, or not shorter than what it summarizes; nothing was written."""
+    """The summarizer's answer is empty, a refusal, or not shorter than what it summarizes; nothing was written."""
 
 
 class ModelError(TreeringError):

@@ -324,7 +324,7 @@ async def generate_summary(
         options: The options of the request.
 
     Raises:
-        SummaryRefused: The summarizer returned no text.
+        SummaryRefused: The summarizer returned no text, or a refusal.
         InvalidInput: The summarizer is not async, or returned neither text nor messages.
         ContextOverflow: The text was still too long in the last attempt.
     """
@@ -389,6 +389,8 @@ def _read(answer: Summary, tag: str | None) -> tuple[str, Usage | None]:
         messages = (answer,) if isinstance(answer, Message) else answer
         if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"the summarizer returned `{type(answer).__name__}`: return text, or messages")
+        if any(each.stop_reason == "refusal" for each in messages):
+            raise SummaryRefused("the summarizer refused to summarize the conversation: nothing was written")
         summary = "\n\n".join(filter(None, (plain_text(each.content) for each in messages)))
         usages = [each.usage for each in messages if each.usage is not None]
         usage = sum(usages, Usage()) if usages else None

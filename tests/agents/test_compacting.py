@@ -17,6 +17,7 @@ from treering.testing.models import ScriptedModel, Step, answer
 from .lines import PlainSession, as_lines, giving
 
 WINDOW, RESERVE = 1000, 250
+REFUSED = answer("I cannot help with that.", stop_reason="refusal")
 
 
 def is_summary(request: ModelRequest) -> bool:
@@ -130,7 +131,7 @@ async def test_the_history_of_a_plain_session_is_reduced_to_the_window_and_after
     assert agent.last_request.built.tokens_used <= WINDOW - RESERVE
 
 
-@pytest.mark.parametrize("failure", [ModelUnavailable("down"), "   ", "z" * 20_000])
+@pytest.mark.parametrize("failure", [ModelUnavailable("down"), "   ", "z" * 20_000, REFUSED])
 async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step) -> None:
     await append_turns(session, 8)
     model = ScriptedModel(lambda request: failure if is_summary(request) else "Yes.", context_window=WINDOW)
