@@ -293,10 +293,12 @@ class ModelError(TreeringError):
 
     Attributes:
         status: The HTTP status of the response, if there was one.
+        retry_after_s: The seconds to wait before a retry, if the provider stated them.
     """
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
         self.status = status
+        self.retry_after_s = retry_after_s
         super().__init__(message)
 
 
@@ -305,15 +307,7 @@ class RequestRefused(ModelError):
 
 
 class RateLimited(ModelError):
-    """The provider limits the rate of requests: retry later.
-
-    Attributes:
-        retry_after_s: The seconds to wait, if the provider stated them.
-    """
-
-    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
-        self.retry_after_s = retry_after_s
-        super().__init__(message, status=status)
+    """The provider limits the rate of requests: retry later."""
 
 
 class ModelUnavailable(ModelError):
@@ -336,7 +330,7 @@ class RequestTooLong(ModelError, ContextOverflow):
         self, message: str, *, status: int | None = None, needed: int | None = None, available: int | None = None
     ) -> None:
         ContextOverflow.__init__(self, message, needed=needed, available=available)
-        self.status = status
+        self.status, self.retry_after_s = status, None
 
 
 class AgentError(TreeringError):

@@ -229,8 +229,7 @@ class TurnRun:
                 # Few providers say by how much the request was too long, and they count differently: try half, once.
                 shrunk = await storage.shrunk_context(window.with_available(built.tokens_used // 2))
             except ModelError as error:
-                retry_after_s = error.retry_after_s if isinstance(error, RateLimited) else None
-                delay_s = options.delay_s(attempt, retry_after_s) if isinstance(error, TRANSIENT_ERRORS) else None
+                delay_s = options.delay_s(attempt, error.retry_after_s) if isinstance(error, TRANSIENT_ERRORS) else None
                 partial = self._partial_answer(text_pieces)
                 failed_id = None
                 if partial.content or delay_s is None:  # a turn that fails says so in the log, even without any text

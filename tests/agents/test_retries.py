@@ -68,14 +68,15 @@ async def test_a_retried_turn_leaves_the_failed_attempt_on_a_side_branch(
 
 async def test_delays_double_up_to_a_bound_unless_the_provider_names_one(delays: list[float], sleep: Sleep) -> None:
     down = ModelUnavailable("down")
-    model = ScriptedModel([down, down, down, RateLimited("later", retry_after_s=7.5), down, "at last"])
-    options = AgentOptions(sleep=sleep, attempts_max=6, backoff_s=2, backoff_max_s=8)
+    named = [RateLimited("later", retry_after_s=7.5), ModelUnavailable("overloaded", retry_after_s=6.5)]
+    model = ScriptedModel([down, down, down, *named, down, "at last"])
+    options = AgentOptions(sleep=sleep, attempts_max=7, backoff_s=2, backoff_max_s=8)
     assert (await AgentSession(model, options=options).respond("Hello")).text == "at last"
-    assert delays == [2, 4, 8, 7.5, 8]
+    assert delays == [2, 4, 8, 7.5, 6.5, 8]
     too_long = ScriptedModel([RateLimited("tomorrow", retry_after_s=8.5)])
     with pytest.raises(RateLimited, match="tomorrow"):
         await AgentSession(too_long, options=options).respond("Hello")
-    assert len(delays) == 5, "it is raised at once"
+    assert len(delays) == 6, "it is raised at once"
 
 
 class Silent(ScriptedModel):

@@ -51,10 +51,10 @@ async def test_http_errors_become_typed_errors(server: ModelServer, model: Maker
             assert (limited.status, limited.retry_after_s) == (429, seconds)
             assert "Slow down." in str(limited)
         for status in (500, 502, 503, 529, 408, 409):
-            server.reply(Failure(status, anthropic_error("overloaded_error", "Overloaded")))
+            server.reply(Failure(status, anthropic_error("overloaded_error", "Overloaded"), [("retry-after", "7")]))
             broken = await failure(client)
             assert type(broken) is ModelUnavailable
-            assert broken.status == status
+            assert (broken.status, broken.retry_after_s) == (status, 7.0)
         for status in (400, 401, 403, 404, 422):
             server.reply(Failure(status, "no such thing"))
             refused = await failure(client)

@@ -178,7 +178,7 @@ def failed_request(provider: str, status: int | None, headers: Mapping[str, str]
     if status == 429:
         return RateLimited(message, status=status, retry_after_s=retry_after_s(headers))
     if status is None or status >= 500 or status in _RETRYABLE:
-        return ModelUnavailable(message, status=status)
+        return ModelUnavailable(message, status=status, retry_after_s=retry_after_s(headers))
     return RequestRefused(message, status=status)
 
 
