@@ -33,7 +33,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..json_values import JSON, json_object, raw_object
-from .common import image_at, url_of
+from .common import image_at, rendered, url_of, without_foreign_signatures
 
 Item: TypeAlias = dict[str, JSON]
 """An item, decoded."""
@@ -170,10 +170,11 @@ def _json(value: JSON) -> str:
 
 
 def _written(message: Message) -> list[Item]:
-    """Return the items that say what a message says."""
+    """Return the items that say what a message says, without the thinking of other providers: the API refuses it."""
     items: list[Item] = []
     spoken: list[Content] = []
-    for part in message.content:
+    said = message if message.role in _ROLES else rendered(message) or message
+    for part in without_foreign_signatures(said, "openai").content:
         match part:
             case ToolUsePart(tool_use=call):
                 told = {"call_id": call.id, "name": call.name, "arguments": call.input_text}

@@ -21,9 +21,10 @@ from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from openai import AsyncOpenAI
 from openai.types.responses.response_input_item_param import ResponseInputItemParam
 
-from treering import Message, SessionHost, plain_text, text, tool_use
+from treering import Message, SessionHost, plain_text, text, thinking, tool_use
 from treering.adapters.openai_agents import TreeringSession
 from treering.errors import InvalidEntry, InvalidSessionId, WrongThread
+from treering.events.providers.openai import to_openai
 from treering.testing.model_server import Call, Failure, ModelServer
 
 from .typed_values import Value, members, values_of
@@ -99,11 +100,13 @@ async def test_items_are_messages_for_search_and_views(root: str) -> None:
 async def test_messages_of_others_are_items(root: str) -> None:
     async with SessionHost(root) as host:
         own = await host.get_or_create("shared")
-        await own.append_message("user", "Hi")
-        await own.append(Message("assistant", (text("Let me look."), tool_use("c", "look", {}), tool_use("d", "look"))))
+        summary = Message("compactionSummary", (text("They met."),))
+        said = (thinking("Hm", signature="of Claude"), text("Let me look."))
+        calls = (tool_use("c", "look"), tool_use("d", "look"))
+        await own.append_many([summary, Message("assistant", (*said, *calls), provider="anthropic")])
         session = TreeringSession("shared", host)
         expected: list[Any] = [
-            {"role": "user", "content": "Hi"},
+            *to_openai([summary]),
             {"role": "assistant", "content": "Let me look."},
             {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
             {"type": "function_call", "call_id": "d", "name": "look", "arguments": "{}"},
