@@ -227,7 +227,7 @@ def bash_text(bash: BashExecution) -> str:
     return description
 
 
-def without_foreign_signatures(message: Message, provider: str) -> Message:
+def readable_by(message: Message, provider: str) -> Message:
     """Return an answer without what only another provider can read: its thinking, and the signatures of other parts.
 
     A provider rejects a request with a signature that it did not make. An answer that names no provider is kept as it
@@ -254,7 +254,7 @@ def in_turns(
 
     Args:
         messages: Messages of any role.
-        provider: The name of the provider in answers; see `without_foreign_signatures`.
+        provider: The name of the provider in answers; see `readable_by`.
         for_google: Let an assistant's turn hold images, and empty text that is signed, but no redacted thinking. For
             other providers, an assistant's images go into the user's turn after it.
 
@@ -267,7 +267,7 @@ def in_turns(
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
     images: list[Content] = []  # of the assistant's current turn
-    for message in filter(None, (sendable(without_foreign_signatures(each, provider)) for each in messages)):
+    for message in filter(None, (sendable(readable_by(each, provider)) for each in messages)):
         content = [part for part in message.content if _is_accepted(part, for_google)]
         if message.role == "system":
             system += [part for part in content if isinstance(part, TextPart)]

@@ -4,9 +4,9 @@
         {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": "{\"path\":\"main.go\"}"}}]}
     {"role": "tool", "tool_call_id": "call_1", "content": "package main..."}
 
-Reading leaves out annotations, and hints such as an image's `detail`. Writing leaves out thinking, signatures, and
-whether a tool's result is an error. A tool's or an assistant's image goes into a user's message after it, since only
-users' messages may hold images.
+Reading leaves out annotations, and hints such as an image's `detail`. Writing leaves out signatures, whether a tool's
+result is an error, and thinking unless the server has a field for it. A tool's or an assistant's image goes into a
+user's message after it, since only users' messages may hold images.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..content import (
     Content,
     ImagePart,
     TextPart,
+    ThinkingPart,
     ToolResult,
     ToolResultPart,
     ToolUsePart,
@@ -33,7 +34,7 @@ from ..content import (
 from ..entries import Message
 from ..errors import InvalidEntry
 from ..json_values import JSON
-from .common import Block, image_at, images_of, read, result_text, sendable, url_of, with_true_type
+from .common import Block, image_at, images_of, read, readable_by, result_text, sendable, url_of, with_true_type
 
 REFUSAL = "refusal"
 """The stop reason of an answer in which the model refuses the request."""
@@ -159,12 +160,22 @@ def _from_tool(decoded: _Message) -> Message:
     return Message("tool", (tool_result(decoded.tool_call_id, body),), tool_name=decoded.name)
 
 
-def to_openai(messages: Sequence[Message]) -> list[Block]:
-    """Write messages in the chat completions form; roles that no provider has are rendered as a user's text."""
+def to_openai(
+    messages: Sequence[Message], *, thinking_field: str | None = None, provider: str = "openai"
+) -> list[Block]:
+    """Write messages in the chat completions form; roles that no provider has are rendered as a user's text.
+
+    Args:
+        messages: The messages.
+        thinking_field: The field of an answer for its thinking, such as "reasoning_content"; a space stands for none.
+            None leaves thinking out.
+        provider: The name that answers of this provider have; the thinking of others is left out.
+    """
     written: list[Block] = []
     after_results: list[Block] = []
     images: list[ImagePart] = []
-    for message in _with_calls_together(filter(None, map(sendable, messages))):
+    own = (sendable(readable_by(each, provider)) for each in messages)
+    for message in _with_calls_together(filter(None, own)):
         results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
         if not results:  # nothing may come between an answer and its last result
             written += [*after_results, *_image_message(images)]
@@ -173,7 +184,7 @@ def to_openai(messages: Sequence[Message]) -> list[Block]:
             written.append(_to_tool(result))
             images += images_of(result)
         if message.role == "assistant":
-            written += _to_assistant(message)
+            written += _to_assistant(message, thinking_field)
             images += [part for part in message.content if isinstance(part, ImagePart)]
         elif content := _to_parts(message.content):
             block: Block = {"role": "system" if message.role == "system" else "user", "content": content}
@@ -215,7 +226,7 @@ def _to_parts(content: Sequence[Content]) -> str | list[JSON] | None:
     ] or None
 
 
-def _to_assistant(message: Message) -> list[Block]:
+def _to_assistant(message: Message, thinking_field: str | None) -> list[Block]:
     """Write an answer as a list of one message, or of none if this form can represent nothing of it."""
     texts = [part for part in message.content if isinstance(part, TextPart)]
     calls: list[JSON] = [_to_call(part) for part in message.content if isinstance(part, ToolUsePart)]
@@ -225,6 +236,9 @@ def _to_assistant(message: Message) -> list[Block]:
     block: Block = {"role": "assistant", "content": content}
     if calls:
         block["tool_calls"] = calls
+    if thinking_field is not None:  # a server that requires thinking takes a missing or empty one for an error
+        thoughts = [part.thinking.content for part in message.content if isinstance(part, ThinkingPart)]
+        block[thinking_field] = "\n".join(thoughts) or " "
     return [block] if content is not None or calls else []
 
 

@@ -33,7 +33,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..json_values import JSON, json_object, raw_object
-from .common import image_at, rendered, url_of, without_foreign_signatures
+from .common import image_at, readable_by, rendered, url_of
 
 Item: TypeAlias = dict[str, JSON]
 """An item, decoded."""
@@ -174,7 +174,7 @@ def _written(message: Message) -> list[Item]:
     items: list[Item] = []
     spoken: list[Content] = []
     said = message if message.role in _ROLES else rendered(message) or message
-    for part in without_foreign_signatures(said, "openai").content:
+    for part in readable_by(said, "openai").content:
         match part:
             case ToolUsePart(tool_use=call):
                 told = {"call_id": call.id, "name": call.name, "arguments": call.input_text}

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from treering import Usage, message, text, tool_result, tool_use
+from treering import Message, Usage, message, text, thinking, tool_result, tool_use
 from treering.agents import ModelRequest, ThinkingDelta, ToolCallStarted
 from treering.events.content import ToolUsePart
 from treering.models.openai import OpenAIAnswer, OpenAIModel, decode_chunk
@@ -46,6 +46,18 @@ async def test_thinking_is_read_under_either_of_its_names(server: ModelServer, m
     server.reply(stream(*thoughts, chunk({"content": "So"}, "stop")))
     events, _ = await streamed(model)
     assert events[:2] == [ThinkingDelta("Hm"), ThinkingDelta("!")]
+
+
+async def test_thinking_is_sent_back_to_a_server_that_requires_it(server: ModelServer) -> None:
+    model = OpenAIModel("m", base_url=server.openai_url, provider="deepseek", thinking_field="reasoning_content")
+    called = {"tool_calls": [fragment("f", "{}", id="c")]}
+    server.reply(stream(chunk({"reasoning_content": "Hm"}), chunk(called, "stop")))
+    other = Message("assistant", (thinking("Oh"), tool_use("b", "f")), provider="ollama")
+    history = [message("user", "Go"), other, message("tool", tool_result("b", "done")), await answer(model)]
+    server.says("So")
+    await answer(model, ModelRequest(messages=(*history, message("tool", tool_result("c", "done")))))
+    sent = server.requests[-1].body["messages"]
+    assert [each.get("reasoning_content") for each in sent] == [None, " ", None, "Hm", None]
 
 
 async def test_a_refusal_becomes_text_also_for_other_servers(server: ModelServer, model: OpenAIModel) -> None:

@@ -70,6 +70,8 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         timeout_s: How long to wait for the next piece of an answer, in seconds.
         thinks: Whether the model accepts a thinking level, as `reasoning_effort`. Otherwise levels are ignored, since
             models that do not think reject them.
+        thinking_field: The field in which the thinking of earlier answers is sent back; by default it is left out. The
+            thinking models of DeepSeek and Moonshot refuse a history of calls without it: "reasoning_content".
         max_tokens_field: The name of the limit on an answer. By default it is "max_completion_tokens", which OpenAI's
             newer models require, or, with a `base_url`, "max_tokens", since many other servers know only that.
         options: Other fields of every request, such as `temperature`, under the server's names.
@@ -90,6 +92,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         max_tokens: int | None = None,
         timeout_s: float = 600.0,
         thinks: bool = False,
+        thinking_field: Literal["reasoning_content", "reasoning"] | None = None,
         max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
         options: Mapping[str, JSON] | None = None,
     ) -> None:
@@ -104,6 +107,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         )
         self._max_tokens = max_tokens
         self._thinks = thinks
+        self._thinking_field = thinking_field
         self._max_tokens_field = max_tokens_field or ("max_completion_tokens" if base_url is None else "max_tokens")
         self._options = dict(options or {})
 
@@ -121,7 +125,8 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         """
         answer = OpenAIAnswer()
         named = with_names(map(self._without_refusal, request.messages), {tool.name for tool in request.tools})
-        converted = to_openai(with_ids(named, _CALL_ID))
+        sent = with_ids(named, _CALL_ID)
+        converted = to_openai(sent, thinking_field=self._thinking_field, provider=self._provider)
         messages = cast("list[ChatCompletionMessageParam]", converted)  # the library's types, as plain dicts
         async with (
             self._exchange(answer) as client,
