@@ -176,25 +176,15 @@ class TurnRun:
         """Send requests and execute calls until an answer makes no calls."""
         setup = self._setup
         options = setup.options
-        window = window_of(
-            setup.model,
-            options,
-            "\n\n".join(plain_text(each.content) for each in self._opening()),
-            setup.specs,
-            setup.builder.tokenizer,
-        )
+        system_prompt = "\n\n".join(plain_text(each.content) for each in self._opening())
+        window = window_of(setup.model, options, system_prompt, setup.specs, setup.builder.tokenizer)
         for _ in range(options.requests_max):
             answer, entry_id = await self._answer(window)
             calls = calls_of(answer)
             if not calls:
                 return await self._end(answer.stop_reason)
-            waiting = await carry_out(
-                calls,
-                setup.tools,
-                options,
-                partial(self._store_result, message_id=entry_id),
-                session_id=self._storage.session_id,
-            )
+            keep = partial(self._store_result, message_id=entry_id)
+            waiting = await carry_out(calls, setup.tools, options, keep, session_id=self._storage.session_id)
             if waiting:
                 pending = [_open_call(each, entry_id) for each in waiting]
                 with anyio.CancelScope(shield=True):  # without this record, recovery would close the calls
@@ -275,13 +265,8 @@ class TurnRun:
     def _partial_answer(self, text_pieces: Sequence[str]) -> Message:
         """Return the part of an answer that arrived before it failed or was cancelled."""
         model, partial_text = self._setup.model, whole("".join(text_pieces))
-        return Message(
-            "assistant",
-            (text(partial_text),) if partial_text else (),
-            provider=model.provider,
-            model=model.model_id,
-            usage=None,
-        )
+        content = (text(partial_text),) if partial_text else ()
+        return Message("assistant", content, provider=model.provider, model=model.model_id)
 
     # -- storing the messages
 

@@ -589,16 +589,19 @@ def test_google_roles_alternate_and_responses_come_together() -> None:
 
 Reader = Callable[[Mapping[str, object]], Message]
 FILE = {"type": "document", "source": {"type": "text", "data": "x"}}
+WORD = {"type": "text", "text": "a"}
+RESULT: dict[str, Any] = {"type": "tool_result", "tool_use_id": "t"}
+PART = "$.parts[0].function_response.parts[0]"
+
+
+def response(*parts: object) -> dict[str, object]:
+    return {"parts": [{"functionResponse": {"name": "ls", "parts": [*parts]}}]}
 
 
 @pytest.mark.parametrize(
     ("read", "given_message", "place"),
     [
-        (
-            from_openai,
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "input_audio"}]},
-            "$.content[1]",
-        ),
+        (from_openai, {"role": "user", "content": [WORD, {"type": "input_audio"}]}, "$.content[1]"),
         (from_openai, {"role": "user", "content": [{"type": "file", "file": {}}]}, "$.content[0]"),
         (from_openai, {"role": "user", "content": 7}, "$.content"),
         (from_openai, {"role": "user", "content": [{"type": "text"}]}, "$.content[0]"),
@@ -609,45 +612,25 @@ FILE = {"type": "document", "source": {"type": "text", "data": "x"}}
         (from_openai, {"role": "tool", "content": "x"}, "$.tool_call_id"),
         (from_openai, {"content": "x"}, "`role`"),
         (from_anthropic, {"role": "user", "content": [FILE]}, "$.content[0]"),
-        (
-            from_anthropic,
-            {"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]},
-            "$.content[0].source",
-        ),
-        (
-            from_anthropic,
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": ["x", FILE]}]},
-            "$.content[0].content[0]",
-        ),
+        (from_anthropic, {"role": "user", "content": [FILE | {"type": "image"}]}, "$.content[0].source"),
+        (from_anthropic, {"role": "user", "content": [RESULT | {"content": ["x", FILE]}]}, "$.content[0].content[0]"),
         (from_anthropic, {"role": "assistant", "content": [{"type": "server_tool_use"}]}, "$.content[0]"),
         (from_anthropic, {"role": "tool", "content": []}, "$.role"),
         (from_anthropic, {"role": "user"}, "`content`"),
         (from_google, {"parts": [{"text": "a"}, {"executable_code": {"code": "1"}}]}, "$.parts[1]"),
         (
             from_google,
-            {"parts": [{"inlineData": {"mimeType": "audio/wav", "data": "x"}}]},
+            {"parts": [{"inlineData": {"mimeType": "a/wav", "data": "x"}}]},
             "$.parts[0].inline_data.mime_type",
         ),
         (
             from_google,
-            {"parts": [{"fileData": {"mimeType": "video/mp4", "fileUri": "u"}}]},
+            {"parts": [{"fileData": {"mimeType": "v/mp4", "fileUri": "u"}}]},
             "$.parts[0].file_data.mime_type",
         ),
         (from_google, {"parts": [{"text": "a", "functionCall": {"name": "ls"}}]}, "$.parts[0]"),
-        (
-            from_google,
-            {"parts": [{"functionResponse": {"name": "ls", "parts": [{}, {"fileData": {"fileUri": "a.pdf"}}]}}]},
-            "$.parts[0].function_response.parts[0]",
-        ),
-        (
-            from_google,
-            {
-                "parts": [
-                    {"functionResponse": {"name": "ls", "parts": [{"fileData": {"mimeType": "a/b", "fileUri": "c"}}]}}
-                ]
-            },
-            "$.parts[0].function_response.parts[0].file_data.mime_type",
-        ),
+        (from_google, response({}, {"fileData": {"fileUri": "a.pdf"}}), PART),
+        (from_google, response({"fileData": {"mimeType": "a/b", "fileUri": "c"}}), f"{PART}.file_data.mime_type"),
         (from_google, {"parts": [{}]}, "$.parts[0]"),
         (from_google, {"role": "assistant", "parts": []}, "$.role"),
         (from_google, {"role": "user"}, "`parts`"),
