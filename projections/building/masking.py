@@ -1,4 +1,4 @@
-"""The strategy that clears the results of old tool calls, in steps.
+"""The strategy that clears the results of old tool calls, in steps, and shortens the last ones if they do not fit.
 
 A provider's prompt cache is valid while each request begins with the previous one. So nothing is cleared below the
 limit; when the limit is exceeded, all results but the last few are cleared at once, and the beginning then stays
@@ -9,16 +9,20 @@ first one on, in the order in which they were sent. A walk goes on where that of
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
+from operator import is_not
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import ToolResult, ToolResultPart, ToolUsePart
+from ...events.content import ToolResult, ToolResultPart, ToolUsePart, text
 from ...events.errors import ContextOverflow
+from ...events.providers.common import images_of
 from ..context import ContextMessage
 from ..tokens import Tokenizer, counts_whole_messages, message_tokens
-from .pairing import PairedMessages, begins_unit, has_results, with_results
+from .pairing import PairedMessages, begins_unit, has_results, starts_from, tool_names, with_results
 from .strategy import ContextSource, StrategyResult
+from .transcript import fit
 
 KEEP_LAST = 3
 """The number of results that are kept when the others are cleared."""
@@ -32,6 +36,9 @@ MASK = "[Old result of {name} cleared: {chars} characters]"
 
 class MaskedTools:
     """Clear the results of old tool calls, in steps.
+
+    If a turn with one of the last results does not fit alone, these are shortened: no summary can help there, and a
+    model that is shown nothing of a result only calls the tool again.
 
     Args:
         keep_last: The number of results to keep; more, to keep a batch of parallel calls whole.
@@ -80,12 +87,30 @@ class MaskedTools:
         if adds_up and walk.bare > budget_tokens:
             raise _too_large_error(budget_tokens)
         through = walk.through
-        return StrategyResult(
-            (*walk.masked[:through], *messages[through:]),
-            source.originals(messages),
-            masked_count=walk.changed[through],
-            tokens=walk.total - walk.freed[through] if adds_up else None,
-        )
+        shown = (*walk.masked[:through], *messages[through:])
+        tokens = walk.total - walk.freed[through] if adds_up else source.tokens(tokenizer, shown)
+        if tokens > budget_tokens and _largest_turn(messages, sizes, through) > budget_tokens:
+            shown = (*walk.masked[:through], *self._shortened(messages[through:], budget_tokens, tokenizer))
+            tokens = source.tokens(tokenizer, shown)
+        masked = sum(map(is_not, shown, messages))
+        return StrategyResult(shown, source.originals(messages), masked_count=masked, tokens=tokens)
+
+    def _shortened(
+        self, messages: Sequence[ContextMessage], budget_tokens: int, tokenizer: Tokenizer
+    ) -> list[ContextMessage]:
+        """Return the messages with results that together take about half of the budget at most."""
+        count = sum(isinstance(part, ToolResultPart) for each in messages for part in each.content)
+        share = budget_tokens // (2 * max(self.keep_last, count, 1))
+
+        def shorten(result: ToolResult, name: str) -> ToolResult:
+            tokens = tokenizer.count(result.text)
+            if name in self.protected or tokens <= share:
+                return result
+            short, images = fit(result.text, tokens, share), images_of(result)
+            return replace(result, content=(text(short), *images) if images else short)
+
+        names = tool_names(messages)
+        return [with_results(each, names, shorten) for each in messages]
 
     def mask(self, result: ToolResult, name: str) -> ToolResult:
         """Return a result with its content cleared, or the same one if it is protected or not longer than the mask."""
@@ -120,7 +145,6 @@ class MaskingWalk:
         limit: See above.
         masked: The messages so far, each with its results cleared.
         freed: The tokens that clearing the first so many messages frees, from none to all of them.
-        changed: How many of the first so many messages clearing changes.
         bare: The tokens of the messages without results, which clearing does not make smaller.
         total: The tokens of the messages so far.
         through: The position before which results are cleared.
@@ -128,7 +152,7 @@ class MaskingWalk:
 
     __slots__ = (
         *("_keep_last", "_min_gain", "_names", "_strategy", "_tokenizer", "_unit", "_units"),
-        *("bare", "changed", "freed", "limit", "masked", "through", "total"),
+        *("bare", "freed", "limit", "masked", "through", "total"),
     )
 
     def __init__(self, strategy: MaskedTools, limit: int, tokenizer: Tokenizer) -> None:
@@ -142,7 +166,6 @@ class MaskingWalk:
         self.limit = limit
         self.masked: list[ContextMessage] = []
         self.freed = [0]
-        self.changed = [0]
         self.bare = 0
         self.total = 0
         self.through = 0
@@ -152,7 +175,7 @@ class MaskingWalk:
         copied = MaskingWalk(self._strategy, self.limit, self._tokenizer)
         copied._names = self._names.copy()
         copied._unit, copied._units = self._unit, self._units.copy()
-        copied.masked, copied.freed, copied.changed = self.masked.copy(), self.freed.copy(), self.changed.copy()
+        copied.masked, copied.freed = self.masked.copy(), self.freed.copy()
         copied.bare, copied.total, copied.through = self.bare, self.total, self.through
         return copied
 
@@ -186,7 +209,6 @@ class MaskingWalk:
             self.bare += size
         self.masked.append(masked)
         self.freed.append(self.freed[-1] + gain)
-        self.changed.append(self.changed[-1] + (masked is not each))
         self.total += size
         if self.total - self.freed[self.through] > self.limit and _ends_request(messages, place):
             self._take_step(place)
@@ -201,6 +223,12 @@ class MaskingWalk:
 
 def _too_large_error(available: int) -> ContextOverflow:
     return ContextOverflow(f"the messages without tool results take more than {available} tokens")
+
+
+def _largest_turn(messages: Sequence[ContextMessage], sizes: Sequence[int], begin: int) -> int:
+    """Return the tokens of the largest turn from a position on."""
+    turns = pairwise((*starts_from(messages, begin), len(messages)))
+    return max(sum(sizes[start:end]) for start, end in turns)
 
 
 def _ends_request(messages: Sequence[ContextMessage], place: int) -> bool:

@@ -68,10 +68,9 @@ def _pieces(content: Sequence[Content], tool_name: str | None, names: dict[str, 
 
 
 def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:
-    """Join texts so that they take at most `max_tokens`, shortening the largest ones first.
+    """Join texts so that they take at most `max_tokens`, shortening the largest ones first; see `fit`.
 
-    A shortened text keeps two thirds of its remaining length at the head and one third at the tail. If that is not
-    enough, texts in the middle are left out, keeping the first one and the last ones.
+    If that is not enough, texts in the middle are left out, keeping the first one and the last ones.
     """
     allowed = max_tokens
     while True:
@@ -89,8 +88,8 @@ def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> l
         return list(parts)
     cap = _cap(sizes, max_tokens)
     if cap >= LEAST_TOKENS:
-        return [_fit(part, size, cap) for part, size in zip(parts, sizes, strict=True)]
-    short = [(_fit(part, size, LEAST_TOKENS), min(size, LEAST_TOKENS)) for part, size in zip(parts, sizes, strict=True)]
+        return [fit(part, size, cap) for part, size in zip(parts, sizes, strict=True)]
+    short = [(fit(part, size, LEAST_TOKENS), min(size, LEAST_TOKENS)) for part, size in zip(parts, sizes, strict=True)]
     remaining = max_tokens - short[0][1] - MARK_TOKENS
     first = len(short)
     while short[first - 1][1] <= remaining:  # it ends before the first one, since not all fit
@@ -111,7 +110,8 @@ def _cap(sizes: Sequence[int], total: int) -> int:
     return rest
 
 
-def _fit(part: str, size: int, cap: int) -> str:
+def fit(part: str, size: int, cap: int) -> str:
+    """Return a text of a size in tokens, shortened to the cap: two thirds from its head, and one from its tail."""
     mark = _SHORTENED.format(chars=len(part))
     keep = max(0, len(part) * cap // size - len(mark))
     if keep + len(mark) >= len(part):

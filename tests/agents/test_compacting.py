@@ -95,6 +95,19 @@ async def test_old_results_are_masked_before_a_summary_is_requested(session: Ses
     assert all(count_messages(request.messages) <= WINDOW for request in model.requests)
 
 
+async def test_a_result_that_exceeds_the_window_is_shown_shortened(session: Session) -> None:
+    calls, again = answer([tool_use("1", "read"), tool_use("2", "read")]), answer(tool_use("3", "look"))
+    tools = [giving("read", f"begin {'z' * 9000} end"), giving("look", "begin zz [characters left out] zz end")]
+    for own, looks in ((session, 0), (None, 1)):
+        model = ScriptedModel([calls, *[again] * looks, "Long."], context_window=WINDOW)
+        await AgentSession(model, session=own, tools=tools).respond("Read it")
+        assert count_messages(model.last_request.messages) <= WINDOW - RESERVE
+        shown = [each for each in as_lines(model.last_request.messages) if each.startswith("tool: begin zz")]
+        assert len(shown) == 2 + looks, "the model is not made to call again what it saw nothing of"
+        assert all("characters left out" in each and each.endswith("zz end") for each in shown)
+    assert await compactions(session) == []
+
+
 @pytest.mark.parametrize("refusals", [1, 2])
 async def test_a_request_refused_as_too_long_is_repeated_once_and_smaller(session: Session, refusals: int) -> None:
     await append_turns(session, 6)
