@@ -57,6 +57,12 @@ def data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def storage(data: Path) -> Path:
+    """A storage folder of opencode."""
+    return data / "opencode" / "storage"
+
+
+@pytest.fixture(scope="session")
 def read_sessions() -> ReadSessions:
     """Read all sessions at a path, in the named or recognized format, and check that they are well formed."""
 
@@ -76,5 +82,19 @@ def read_sessions() -> ReadSessions:
         if walk.is_folder and not parsed:
             raise walk.nothing()
         return parsed
+
+    return read
+
+
+def reader(write: Callable[..., Path], name: str = "") -> object:
+    """Make the fixture `read`, which writes a session into a folder, under a name if one is given, and reads it."""
+
+    @pytest.fixture
+    def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
+        def written(*given: object, **more: object) -> ParsedSession:
+            (session,) = read_sessions(write(tmp_path / name, *given, **more))
+            return session
+
+        return written
 
     return read

@@ -14,7 +14,7 @@ from treering.events.entries import CompactionEntry, CustomEntry, MessageEntry, 
 from treering.events.errors import ExtraMissing, ForeignFormatError
 from treering.events.findings import LeftOut
 
-from .conftest import ParsedSession, Read, ReadSessions
+from .conftest import ParsedSession, Read, ReadSessions, reader
 
 TIME = "2026-03-01T09:00:00.000Z"
 
@@ -52,15 +52,7 @@ def message_item(role: str, text: str, **more: object) -> dict[str, object]:
     return item(type="message", role=role, content=[{"type": "input_text", "text": text}], **more)
 
 
-@pytest.fixture
-def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
-    """Write a session, and read it."""
-
-    def written(*given: dict[str, object]) -> ParsedSession:
-        (session,) = read_sessions(rollout(tmp_path / "rollout.jsonl", *given))
-        return session
-
-    return written
+read = reader(rollout, "rollout.jsonl")
 
 
 @pytest.fixture

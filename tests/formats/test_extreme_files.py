@@ -214,7 +214,7 @@ async def test_a_value_nested_too_deeply_is_kept_as_text(tmp_path: Path, kind: s
     assert types == [types[0]] * len(types)
 
 
-async def test_a_folder_is_imported_despite_unreadable_entries_in_it(tmp_path: Path) -> None:
+async def test_a_folder_is_imported_despite_unreadable_entries_in_it(tmp_path: Path, host: SessionHost) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "0.jsonl").write_bytes(b"")
@@ -223,25 +223,23 @@ async def test_a_folder_is_imported_despite_unreadable_entries_in_it(tmp_path: P
     (folder / "agent-1.jsonl").mkdir()
     (folder / "agent-2.jsonl").symlink_to("agent-2.jsonl")
     (folder / "s.jsonl").write_text(lines(record("u", None, "go")))
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = reports = await host.import_sessions(folder)
-        assert isinstance(reports, ImportReports)
-        assert [Path(each).name for each in reports.unknown_paths] == ["0.jsonl"]
-        assert report.messages == 1
+    (report,) = reports = await host.import_sessions(folder)
+    assert isinstance(reports, ImportReports)
+    assert [Path(each).name for each in reports.unknown_paths] == ["0.jsonl"]
+    assert report.messages == 1
 
 
-async def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+async def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path, host: SessionHost) -> None:
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
-    async with SessionHost(tmp_path / "sessions") as host:
-        for path in ("loop", "missing", "pipe"):
-            for name in (None, "codex", "claude-code", "opencode", "native"):
-                with pytest.raises(ForeignFormatError):
-                    await host.import_sessions(tmp_path / path, format=name)
-        with pytest.raises(ForeignFormatError):
-            await host.import_sessions(tmp_path, format="native")
-        with pytest.raises(InvalidInput, match="leave out null characters"):
-            await host.import_sessions(tmp_path / "a\0b")
+    for path in ("loop", "missing", "pipe"):
+        for name in (None, "codex", "claude-code", "opencode", "native"):
+            with pytest.raises(ForeignFormatError):
+                await host.import_sessions(tmp_path / path, format=name)
+    with pytest.raises(ForeignFormatError):
+        await host.import_sessions(tmp_path, format="native")
+    with pytest.raises(InvalidInput, match="leave out null characters"):
+        await host.import_sessions(tmp_path / "a\0b")
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "../../../elsewhere", "a/b", ".."])

@@ -10,7 +10,7 @@ from treering.events.content import ImagePart, TextPart, ThinkingPart, ToolResul
 from treering.events.entries import CustomEntry, Message, MessageEntry, ModelChangeEntry, SessionInfoEntry, Usage
 from treering.events.errors import ForeignFormatError
 
-from .conftest import ParsedSession, Read, ReadSessions
+from .conftest import ParsedSession, Read, ReadSessions, reader
 
 HEAD = {"sessionId": "g-1", "projectHash": "h", "startTime": "2026-03-01T09:00:00.000Z"}
 
@@ -59,15 +59,7 @@ def token_totals(session: ParsedSession) -> list[int]:
 TOOL_USE = tool_use("c1", "read_file", {"path": "bread.md"})
 
 
-@pytest.fixture
-def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
-    """Write a session, and read it."""
-
-    def written(*given: dict[str, object]) -> ParsedSession:
-        (session,) = read_sessions(log(tmp_path / "s.jsonl", *given))
-        return session
-
-    return written
+read = reader(log, "s.jsonl")
 
 
 @pytest.fixture

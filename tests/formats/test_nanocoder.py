@@ -14,7 +14,7 @@ from treering.events.findings import LeftOut
 from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
 
-from .conftest import ParsedSession, Read, ReadSessions
+from .conftest import Read, ReadSessions, reader
 
 Lines = list[dict[str, object]]
 
@@ -29,15 +29,7 @@ def folder(path: Path, metadata: dict[str, object] | None, messages: Lines, tool
     return path
 
 
-@pytest.fixture
-def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
-    """Write a session's folder, and read it."""
-
-    def written(metadata: dict[str, object] | None, messages: Lines, tools: Lines | None = None) -> ParsedSession:
-        (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, messages, tools))
-        return session
-
-    return written
+read = reader(folder, "session-n-1")
 
 
 def message(seq: int, role: str, content: str = "", **more: object) -> dict[str, object]:

@@ -16,11 +16,6 @@ from treering.events.errors import ForeignFormatError
 from .conftest import ReadSessions
 
 
-@pytest.fixture
-def storage(data: Path) -> Path:
-    return data / "opencode" / "storage"
-
-
 def database(storage: Path, path: Path) -> Path:
     """Copy a storage folder into a database, as opencode did when it changed its format."""
     with closing(sqlite3.connect(path)) as connection:

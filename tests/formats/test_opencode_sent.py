@@ -9,7 +9,7 @@ from treering import Session, SessionHost, plain_text
 from treering.events.content import ToolResultPart, tool_result
 from treering.events.entries import ContextEdit, ContextEditEntry, MessageEntry, ToolExecutionEntry
 
-from .conftest import ParsedSession, Read, ReadSessions
+from .conftest import ParsedSession, Read, reader
 from .test_opencode_steps import STEP_START, Part, call, export_file, text
 
 Import = Callable[..., Awaitable[Session]]
@@ -70,15 +70,7 @@ def edits(session: ParsedSession) -> list[ContextEdit]:
     return [entry.context_edit for entry in session.entries if isinstance(entry, ContextEditEntry)]
 
 
-@pytest.fixture
-def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
-    """Write a session, and read it."""
-
-    def written(*given: Part, **more: object) -> ParsedSession:
-        (session,) = read_sessions(export_file(tmp_path, *given, **more))
-        return session
-
-    return written
+read = reader(export_file)
 
 
 async def test_a_result_that_was_cleared_is_kept_but_contexts_show_what_opencode_sends(imported: Import) -> None:

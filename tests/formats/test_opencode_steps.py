@@ -10,7 +10,7 @@ from treering.events.content import TextPart, ThinkingPart, ToolResultPart, Tool
 from treering.events.content import text as words
 from treering.events.entries import CompactionEntry, Message, Usage
 
-from .conftest import ParsedSession, Read, ReadSessions
+from .conftest import Read, ReadSessions, reader
 
 Part = dict[str, object]
 STEP_START: Part = {"type": "step-start"}
@@ -46,15 +46,7 @@ def export_file(folder: Path, *messages: Part, **more: object) -> Path:
     return path
 
 
-@pytest.fixture
-def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
-    """Write a session, and read it."""
-
-    def written(*given: Part, **more: object) -> ParsedSession:
-        (session,) = read_sessions(export_file(tmp_path, *given, **more))
-        return session
-
-    return written
+read = reader(export_file)
 
 
 def calls(message: Message) -> list[str]:
@@ -98,17 +90,9 @@ def test_each_step_becomes_an_answer_with_its_usage_and_results(read: Read) -> N
 
 
 def test_steps_without_calls_become_separate_messages_with_their_usage(read: Read) -> None:
-    steps = (
-        STEP_START,
-        text("One."),
-        finish(1, 1, 0.0),
-        STEP_START,
-        text("Two."),
-        finish(2, 2, 0.0),
-        STEP_START,
-        finish(3, 0, 0.0),
-    )
-    session = read(record("m", "assistant", *steps))
+    first = (STEP_START, text("One."), finish(1, 1, 0.0))
+    second = (STEP_START, text("Two."), finish(2, 2, 0.0))
+    session = read(record("m", "assistant", *first, *second, STEP_START, finish(3, 0, 0.0)))
     assert [plain_text(message.content) for message in session.messages] == ["One.", "Two.", ""]
     assert [message.usage and message.usage.total_tokens for message in session.messages] == [2, 4, 3]
 
@@ -156,21 +140,20 @@ def test_the_end_of_an_answer_has_the_name_of_treering(read: Read, ending: Part,
 
 
 @pytest.mark.parametrize("parts", [(), (STEP_START, text("They want"))], ids=["nothing", "something"])
-async def test_a_failed_summary_hides_no_messages(tmp_path: Path, parts: tuple[Part, ...]) -> None:
+async def test_a_failed_summary_hides_no_messages(tmp_path: Path, host: SessionHost, parts: tuple[Part, ...]) -> None:
     failed = record("m4", "assistant", *parts, summary=True, error=ABORTED, tokens=tokens(9, 1), cost=0.5)
     path = export_file(tmp_path, QUESTION, ANSWER, COMPACTION_REQUEST, failed, record("m5", "user", text("Which?")))
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(path)
-        session = await host.load(report.id)
-        history = await session.history()
-        assert [plain_text(message.content) for message in history] == [
-            "Remember 42.",
-            "I will.",
-            "They want" if parts else "",
-            "Which?",
-        ]
-        assert history[2].error == "MessageAbortedError: stopped"
-        assert (await session.total_usage()).total_tokens == 10
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    history = await session.history()
+    assert [plain_text(message.content) for message in history] == [
+        "Remember 42.",
+        "I will.",
+        "They want" if parts else "",
+        "Which?",
+    ]
+    assert history[2].error == "MessageAbortedError: stopped"
+    assert (await session.total_usage()).total_tokens == 10
 
 
 def test_an_unfinished_summary_leaves_its_id_to_the_later_compaction(read: Read) -> None:

@@ -21,11 +21,6 @@ from .conftest import ParsedSession, ReadSessions
 from .test_opencode import database
 
 
-@pytest.fixture
-def storage(data: Path) -> Path:
-    return data / "opencode" / "storage"
-
-
 def write(path: Path, value: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value))

@@ -234,27 +234,22 @@ def dive(*answers: str, used: int) -> str:
     return "".join(json.dumps({"line_type": kind, "data": data}) + "\n" for kind, data in events)
 
 
-async def test_a_rewritten_turn_is_complete_beside_the_old_one(tmp_path: Path) -> None:
+async def test_a_rewritten_turn_is_complete_beside_the_old_one(tmp_path: Path, host: SessionHost) -> None:
     """Some of its entries exist already, and the others must not wait for these to complete their batch."""
     source = tmp_path / "grown.jsonl"
-    async with SessionHost(tmp_path / "sessions") as host:
-        source.write_text(dive("Done by half.", used=10))
-        await host.import_sessions(source)
-        source.write_text(dive("The first is done.", "Both are.", used=50))
-        (report,) = await host.import_sessions(source)
-        (again,) = await host.import_sessions(source)
-        assert again.added == 0
-        session = await host.load(report.id)
-        entries = await session.entries()
-        assert [each.type for each in entries] == ["message", "message", "usage", "message", "message", "usage"]
-        assert (await session.total_usage()).input_tokens == 50
-        assert session.leaf_id == entries[-1].id
-        messages = (await session.context()).messages
-        assert [plain_text(each.message.content) for each in messages] == [
-            "Do both.",
-            "The first is done.",
-            "Both are.",
-        ]
+    source.write_text(dive("Done by half.", used=10))
+    await host.import_sessions(source)
+    source.write_text(dive("The first is done.", "Both are.", used=50))
+    (report,) = await host.import_sessions(source)
+    (again,) = await host.import_sessions(source)
+    assert again.added == 0
+    session = await host.load(report.id)
+    entries = await session.entries()
+    assert [each.type for each in entries] == ["message", "message", "usage", "message", "message", "usage"]
+    assert (await session.total_usage()).input_tokens == 50
+    assert session.leaf_id == entries[-1].id
+    messages = (await session.context()).messages
+    assert [plain_text(each.message.content) for each in messages] == ["Do both.", "The first is done.", "Both are."]
 
 
 async def test_the_rest_of_an_answer_on_an_abandoned_branch_stays_on_that_branch(tmp_path: Path) -> None:

@@ -148,24 +148,22 @@ async def test_a_first_import_may_end_after_any_line(name: str, tmp_path: Path) 
         assert found == expected, count
 
 
-async def test_a_document_that_lost_its_first_messages_continues_the_session(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path / "sessions") as host:
-        await host.import_sessions(picoclaw_document(0, 2, "")(tmp_path))
-        (report,) = await host.import_sessions(picoclaw_document(1, 4, "S")(tmp_path))
-        session = await host.load(report.id)
-        assert [words for _, words in roles_and_texts(await session.context())] == ["One.", "Two.", "Three.", "Four."]
+async def test_a_document_that_lost_its_first_messages_continues_the_session(tmp_path: Path, host: SessionHost) -> None:
+    await host.import_sessions(picoclaw_document(0, 2, "")(tmp_path))
+    (report,) = await host.import_sessions(picoclaw_document(1, 4, "S")(tmp_path))
+    session = await host.load(report.id)
+    assert [words for _, words in roles_and_texts(await session.context())] == ["One.", "Two.", "Three.", "Four."]
 
 
-async def test_a_model_change_in_the_host_survives_a_later_import(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path / "sessions") as host:
-        await host.import_sessions(picoclaw_lines(2, "S")(tmp_path))
-        session = await host.load("last")
-        await session.append_model_change("openai", "gpt-oak")
-        await host.import_sessions(picoclaw_lines(4, "S")(tmp_path))
-        context = await session.context()
-        assert len(roles_and_texts(context)) == 4
-        assert context.model is not None
-        assert context.model.model_id == "gpt-oak"
+async def test_a_model_change_in_the_host_survives_a_later_import(tmp_path: Path, host: SessionHost) -> None:
+    await host.import_sessions(picoclaw_lines(2, "S")(tmp_path))
+    session = await host.load("last")
+    await session.append_model_change("openai", "gpt-oak")
+    await host.import_sessions(picoclaw_lines(4, "S")(tmp_path))
+    context = await session.context()
+    assert len(roles_and_texts(context)) == 4
+    assert context.model is not None
+    assert context.model.model_id == "gpt-oak"
 
 
 async def test_repeated_imports_follow_a_session_that_continues_in_the_other_program(tmp_path: Path) -> None:

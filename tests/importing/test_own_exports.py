@@ -256,24 +256,22 @@ async def test_a_file_is_imported_into_a_session_without_messages(tmp_path: Path
         assert session.message_count == 7
 
 
-async def test_an_imported_session_can_continue_in_both_programs(tmp_path: Path) -> None:
+async def test_an_imported_session_can_continue_in_both_programs(tmp_path: Path, host: SessionHost) -> None:
     """The ids of some entries derive from the file, the others were generated here."""
     source = tmp_path / "s.json"
     source.write_text(json.dumps({"key": KEY, "messages": [{"role": "user", "content": "One"}], "summary": ""}))
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(source)
-        session = await host.load(report.id)
-        await session.append_message("assistant", "Two")
-        await session.export("picoclaw", source, overwrite=True)
-        continue_file(source, "picoclaw", "Three")
-        (report,) = await host.import_sessions(source)
-        assert (report.added, await texts(session)) == (1, ["One", "Two", "Three"])
+    (report,) = await host.import_sessions(source)
+    session = await host.load(report.id)
+    await session.append_message("assistant", "Two")
+    await session.export("picoclaw", source, overwrite=True)
+    continue_file(source, "picoclaw", "Three")
+    (report,) = await host.import_sessions(source)
+    assert (report.added, await texts(session)) == (1, ["One", "Two", "Three"])
 
 
-async def test_the_index_of_a_nanocoder_folder_is_skipped(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path / "sessions") as host:
-        await (await create_conversation(host)).export("nanocoder", tmp_path / "out")
-        (tmp_path / "out" / "more").mkdir()
-        (tmp_path / "out" / "more" / "index.jsonl").write_text('{"id":"another"}\n')
-        reports = await host.import_sessions(tmp_path / "out")
-        assert (len(reports), reports.unknown_paths) == (1, (str(tmp_path / "out" / "more" / "index.jsonl"),))
+async def test_the_index_of_a_nanocoder_folder_is_skipped(tmp_path: Path, host: SessionHost) -> None:
+    await (await create_conversation(host)).export("nanocoder", tmp_path / "out")
+    (tmp_path / "out" / "more").mkdir()
+    (tmp_path / "out" / "more" / "index.jsonl").write_text('{"id":"another"}\n')
+    reports = await host.import_sessions(tmp_path / "out")
+    assert (len(reports), reports.unknown_paths) == (1, (str(tmp_path / "out" / "more" / "index.jsonl"),))
