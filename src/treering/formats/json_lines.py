@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding, LeftOut, Severity
@@ -56,7 +57,7 @@ class Notes:
         self.findings: list[Finding] = [] if findings is None else findings
         self._path = str(path)
         self._skipped: Counter[str] = Counter()
-        self._left_out: dict[str, tuple[Finding, str]] = {}
+        self._left_out: dict[str, LeftOut] = {}  # the first of each kind
         self._left_out_counts: Counter[str] = Counter()
 
     def add(
@@ -97,7 +98,9 @@ class Notes:
             shown = as_json_text(example)
             shown = shown if len(shown) <= _EXAMPLE_MAX else f"{shown[:_EXAMPLE_MAX]}..."
             outcome = "kept as data of its own, left out of contexts" if kept else "left out"
-            self._left_out[kind] = Finding(self._path, line, byte, "left_out", "warning", outcome), shown
+            self._left_out[kind] = LeftOut(
+                self._path, line, byte, "left_out", "warning", outcome, kind=kind, count=1, example=shown
+            )
 
     def check_fields(
         self, holder: str, value: Object, known: AbstractSet[str], *, line: int | None = None, byte: int | None = None
@@ -143,21 +146,9 @@ class Notes:
     def close(self) -> None:
         """Add one finding for each kind of record that was skipped, and for each kind that was left out."""
         for kind, count in sorted(self._left_out_counts.items()):
-            first, example = self._left_out[kind]
-            message = f"{kind}: {counted(count, 'occurrence')} {first.message}, such as {example}"
-            self.findings.append(
-                LeftOut(
-                    first.path,
-                    first.line,
-                    first.byte,
-                    first.code,
-                    first.severity,
-                    message,
-                    kind=kind,
-                    count=count,
-                    example=example,
-                )
-            )
+            first = self._left_out[kind]
+            message = f"{kind}: {counted(count, 'occurrence')} {first.message}, such as {first.example}"
+            self.findings.append(replace(first, message=message, count=count))
         self._left_out_counts.clear()
         self._left_out.clear()
         for kind, count in sorted(self._skipped.items()):

@@ -182,13 +182,8 @@ def iso(time: datetime) -> str:
 
 def salvaged(value: Object, kind: type[Struct]) -> Object:
     """Return `value` without the fields and list items that would keep it from being converted to `kind`."""
-    usable: Object = {}
-    for name, hint in _fields(kind):
-        if name in value:
-            usable_value = _usable_part(value[name], hint)
-            if not isinstance(usable_value, UnsetType):
-                usable[name] = usable_value
-    return usable
+    parts = ((name, _usable_part(value[name], hint)) for name, hint in _fields(kind) if name in value)
+    return {name: part for name, part in parts if not isinstance(part, UnsetType)}
 
 
 def dropped(value: Object, kind: type[Struct]) -> Iterator[tuple[str, JSON]]:

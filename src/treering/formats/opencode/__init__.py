@@ -183,19 +183,14 @@ def _read(stored: StoredSession) -> ForeignSession:
     reading = _Reading(header, notes)
     kept, reverted = _parted(records, as_object(info.get("revert")))
     entries = [*reading.all_entries(kept)]
-    leaf: str | None = None
     if reverted:
-        reading.note_revert()
-        entries += reading.all_entries(reverted)
-    if reverted and entries:
-        entries.append(reading.revert(as_time(as_object(info.get("time")).get("updated"))))
-        leaf = entries[-1].id
+        entries += reading.reverted(reverted, as_time(as_object(info.get("time")).get("updated")))
     notes.close()
     return ForeignSession(
         header=header,
         entries=iter(entries),
         findings=notes.findings,
-        leaf_id=leaf,
+        leaf_id=entries[-1].id if reverted else None,
         is_of_source=_is_of_opencode,
         origin=as_object(info.get("metadata")),
     )
@@ -246,7 +241,6 @@ class _Reading:
         self._model = ("", "")
         self._first_kept: str | None = None
         self._cleared: list[_Cleared] = []  # a heap of those without an edit so far
-        self._last_kept: str | None = None
 
     def all_entries(self, records: Iterable[Record]) -> Iterator[KnownEntry]:
         """Yield the entries of messages, and all edits of their results."""
@@ -295,17 +289,15 @@ class _Reading:
             time, entry_id = heappop(self._cleared)
             yield self._chain.describe(ContextEdit(entry_id, (text(_CLEARED),)), time=time)
 
-    def note_revert(self) -> None:
-        """Note that what follows was reverted."""
-        self._last_kept = self._chain.leaf
-
-    def revert(self, time: datetime | None) -> KnownEntry:
-        """Return the entry that becomes the leaf after a revert, below what the revert kept.
+    def reverted(self, records: Iterable[Record], time: datetime | None) -> Iterator[KnownEntry]:
+        """Yield the entries of messages that were reverted, and that which becomes the leaf, below what was kept.
 
         The leaf follows what an import adds: without this entry, it would stay where it was before the revert.
         """
-        self._chain.leaf = self._last_kept
-        return self._chain.describe(Custom("opencode.revert", kept_json({"to": self._chain.leaf})), time=time)
+        last_kept = self._chain.leaf
+        yield from self.all_entries(records)
+        self._chain.leaf = last_kept
+        yield self._chain.describe(Custom("opencode.revert", kept_json({"to": last_kept})), time=time)
 
     def _add(self, item: Item, message: str) -> KnownEntry:
         entry = self._chain.add(item.payload, id=message, time=item.time, beginning=item.beginning or None)
