@@ -94,6 +94,16 @@ def test_bytes_that_are_no_text_are_replaced_and_reported(tmp_path: Path, read_s
 
 
 @pytest.mark.feature("A-27")
+def test_a_prompt_with_an_empty_line_is_one_message(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    path = tmp_path / SAMPLE.name
+    start = SAMPLE.read_text().partition("#### ")[0]
+    path.write_text(f"{start}#### Bake it.  \n####   \n#### /work is warm.  \n\nanswer-1\n")
+    (session,) = read_sessions(path)
+    assert said_in(session) == [("user", "Bake it.\n\n/work is warm."), ("assistant", "answer-1")]
+    assert "is_meta" not in session.messages[0].metadata
+
+
+@pytest.mark.feature("A-27")
 @once
 async def test_a_history_that_grows_is_imported_as_if_at_once(tmp_path: Path) -> None:
     path = tmp_path / "project" / SAMPLE.name

@@ -166,7 +166,7 @@ def _blocks(lines: Iterable[tuple[int, int, str]], notes: Notes) -> Iterator[tup
                 "replaced", "warning", "the line is not valid UTF-8: U+FFFD stands for it", line=number, byte=byte
             )
         found, words = _kind_of(line)
-        ends_prompt = kind == _ASKED and not words.strip()
+        ends_prompt = kind == _ASKED and not line.strip()  # a blank line of the prompt itself has its mark
         if (found != kind or ends_prompt) and not (kind == "" and not words.strip()):
             if any(each.strip() for each in block):
                 yield kind, block
