@@ -157,6 +157,17 @@ async def test_a_deeply_nested_value_is_imported_or_reported_with_its_line(tmp_p
             assert [hit.entry_id async for hit in host.search("well", index=index)] == ["v"]
 
 
+@pytest.mark.parametrize("size", [150_000, 300_000])
+def test_a_transcript_that_begins_with_a_long_prompt_is_recognized(
+    tmp_path: Path, read_sessions: ReadSessions, size: int
+) -> None:
+    prompt, path = "x" * size, tmp_path / "s.jsonl"
+    queued = {"type": "queue-operation", "operation": "enqueue", "timestamp": TIME, "sessionId": "s", "content": prompt}
+    path.write_text(lines(queued, record("u", None, prompt)))
+    (session,) = read_sessions(path)
+    assert session.roles == ["user"]
+
+
 def sample_with_free_values(kind: str) -> tuple[str, str]:
     """Return a file name, and a session with a placeholder in each place where a format keeps any value."""
     session: list[object]

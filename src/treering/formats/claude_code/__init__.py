@@ -26,17 +26,17 @@ from ...events.errors import ForeignFormatError
 from ...events.texts import counted
 from ..base import ForeignSession, Format
 from ..glances import Excerpt
-from ..json_lines import Notes
+from ..json_lines import Notes, beginning
 from ..opening import unreadable
 from .agents import PREFIX, AgentFiles, Callers, meta_of
 from .entries import Entries, time_of
-from .lines import Outline, outline_of
+from .lines import outline_of
 from .reader import Reader
 from .scan import BUFFER, Scan
 from .steps import Conversation
 
 _LINES_CHECKED = 50
-_LONG_FIRST_LINE = re.compile(rb'\{"parentUuid":(null|"[^"]*"),"')  # of a first line that is longer than the head
+_LONG_LINE = re.compile(rb'\{("parentUuid":(null|"[^"]*"),"|"type":"queue-operation",")')
 _BOOKKEEPING = frozenset({"summary", "file-history-snapshot"})
 
 
@@ -55,11 +55,9 @@ class ClaudeCodeFormat(Format):
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether one of the first lines is a line of Claude Code; see `Format.detects`."""
-        if b"\n" not in head and _LONG_FIRST_LINE.match(head):
-            return b'"sessionId":"' in head
-        return any(
-            _is_claude_line(outline) for line in head.splitlines()[:_LINES_CHECKED] if (outline := outline_of(line))
-        )
+        start = beginning(head)
+        names_session = b'"sessionId":"' in start
+        return any(_is_claude_line(line, names_session) for line in start.splitlines()[:_LINES_CHECKED])
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a transcript and those of its sub-agents; see `Format.read`."""
@@ -177,7 +175,10 @@ def _read(path: Path) -> Reader:
     return reader
 
 
-def _is_claude_line(outline: Outline) -> bool:
+def _is_claude_line(line: bytes, names_session: bool) -> bool:
+    outline = outline_of(line)
+    if outline is None:  # too long for the head, as one with a long prompt is, or damaged
+        return names_session and _LONG_LINE.match(line) is not None
     if outline.type in ("user", "assistant"):
         # Content and session are what forks of other programs lack, whose lines are linked in the same way.
         has_content = outline.message is not None and outline.message.content is not None
