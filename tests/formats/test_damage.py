@@ -52,9 +52,10 @@ def test_a_byte_order_mark_crlf_and_blank_lines_do_not_matter(
     path.write_bytes(b"\xef\xbb\xbf" + (data / sample).read_bytes().replace(b"\n", b"\r\n\r\n"))
     if sample == "picoclaw/picoclaw.jsonl":
         shutil.copy(data / "picoclaw" / "picoclaw.meta.json", tmp_path)
-    (session,) = read_sessions(path, SAMPLES[sample])
-    assert session.messages == whole.messages
-    assert session.codes() == whole.codes()
+    for name in (None, SAMPLES[sample]):
+        (session,) = read_sessions(path, name)
+        assert session.messages == whole.messages
+        assert session.codes() == whole.codes()
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLES.values())))

@@ -29,7 +29,7 @@ from ...events.errors import ExtraMissing, ForeignFormatError, Where
 from ..base import ForeignSession, Format
 from ..chain import derived_id
 from ..glances import Excerpt
-from ..json_lines import Line, Notes, decoded, objects_of, unheard
+from ..json_lines import Line, Notes, beginning, decoded, objects_of, unheard
 from ..opening import modified_at
 from ..values import Object, as_count, as_object, as_text, as_time
 from .reading import Part, Rollout
@@ -59,7 +59,7 @@ class CodexFormat(Format):
         """Return whether this is a rollout; one that could not be decompressed is recognized by its name."""
         if head.startswith(_ZSTD):
             return path.name.endswith(".jsonl.zst")
-        return _is_rollout(head.partition(b"\n")[0], path)
+        return _is_rollout(beginning(head).partition(b"\n")[0], path)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a rollout; see `Format.read`.
