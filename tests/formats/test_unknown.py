@@ -156,6 +156,7 @@ CALLED: Value = {"id": "c", "type": "function", "function": {"name": "run", "arg
 NAMELESS: Value = {"id": "c", "function": {"arguments": NOTED}}
 
 RAN: Value = {"type": "tool", "callID": "c", "tool": "run"}
+ENDED_SUMMARY: Value = {"summary": True, "finish": "stop"}
 ENDED: Value = {"status": "completed", "input": {}, "output": "Out"}
 
 
@@ -229,6 +230,10 @@ UNKNOWN: dict[str, str] = {
     "codex: event of kind aside": codex(ASKED, enveloped("event_msg", type="aside", text=NOTED)),
     "codex: message field aside": codex(item(type="message", role="user", content="Plant.", aside=NOTED)),
     "codex: message of an unknown role": codex(ASKED, item(type="message", role="critic", content=NOTED)),
+    "codex: reasoning field content": codex(
+        item(type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}], content=[SAID]),
+    ),
+    "opencode: part of a summary": exported("assistant", PLANT, {"type": "reasoning", "text": NOTED}, **ENDED_SUMMARY),
     "gemini: message of kind aside": gemini({"type": "user", "content": "Plant."}, {"type": "aside", "content": NOTED}),
     "gemini: unknown line": gemini({"type": "user", "content": "Plant."}, {"$aside": NOTED}),
     "gemini: message field aside, call field hint": gemini(

@@ -139,7 +139,10 @@ def read_reasoning(item: Object, notes: Notes) -> ThinkingPart:
 
     `notes` is as in `read_content`.
     """
-    segments = read_content(item.get("summary"), notes) or read_content(item.get("content"), notes)
+    summary = read_content(item.get("summary"), notes)
+    if summary:
+        notes.check_repeated("reasoning field content", item.get("content"), item["summary"])
+    segments = summary or read_content(item.get("content"), notes)
     thought = "\n\n".join(part.text.content for part in segments if isinstance(part, TextPart) and part.text.content)
     sealed = as_text(item.get("encrypted_content")) or None
     return ThinkingPart(Thinking(thought, sealed, redacted=not thought and sealed is not None))

@@ -297,6 +297,9 @@ def is_finished(record: Record) -> bool:
 def read_summary(record: Record, first_kept: str | None, notes: Notes) -> Compaction:
     """Read a summary of earlier messages, of which those from `first_kept` on are kept."""
     usages = [step.usage for step in _steps(record, notes) if step.usage is not None]
+    for part in record.parts:
+        if part.get("type") not in ("text", *_BOOKKEEPING) and carries_text(part):
+            notes.leave_out("part of a summary", part)
     return Compaction(_summary(record), first_kept, 0, usage=sum(usages[1:], usages[0]) if usages else None)
 
 
