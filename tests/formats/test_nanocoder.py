@@ -244,6 +244,14 @@ def test_a_result_missing_from_the_messages_is_taken_from_the_execution(read: Re
     assert path.index("m3") < path.index("t1") < path.index("m4")
 
 
+def test_a_result_that_follows_words_of_the_user_is_read_once(read: Read) -> None:
+    between = {**message(4, "user", "Wait."), "parentId": "m3"}
+    result = {**MESSAGES[3], "seq": 5, "id": "m5", "parentId": "m4"}
+    session = read({**METADATA, "stats": {"messageCount": 5}}, [*MESSAGES[:3], between, result], [RUN])
+    assert session.roles == ["system", "user", "assistant", "user", "tool"]
+    assert [entry.id for entry in session.path()][-2:] == ["m5", "t1"]
+
+
 def test_an_execution_without_a_call_is_kept_and_reported(read: Read) -> None:
     metadata = {**METADATA, "stats": {"messageCount": 2}}
     session = read(metadata, MESSAGES[:2], [RUN])

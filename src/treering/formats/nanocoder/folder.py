@@ -12,6 +12,7 @@ kept as summaries that a context may reuse.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +40,7 @@ from .lines import (
     Run,
     SeqCheck,
     Summary,
+    answered_call,
     note_unread_of_message,
     note_unread_of_run,
     note_unread_of_summary,
@@ -119,10 +121,12 @@ def _metadata(folder: Path, notes: Notes) -> Object:
 
 
 def _first_time(path: Path) -> datetime | None:
-    if not path.is_file():
-        return None
-    times = (as_time(line.value.get("timestamp")) for line in objects(path, unheard(), _START))
-    return next(filter(None, times), None)
+    return next(filter(None, (as_time(line.value.get("timestamp")) for line in _lines(path, unheard()))), None)
+
+
+def _lines(path: Path, notes: Notes) -> Iterator[Line]:
+    """Yield the lines of a file; none if it does not exist."""
+    return objects(path, notes, _START) if path.is_file() else iter(())
 
 
 class _Reading:
@@ -140,7 +144,8 @@ class _Reading:
         self._cumulative: dict[str, int] = {}
         self._runs_by_call: dict[str, list[Run]] = {}  # by call id, which may be used again
         self._runs_by_message: dict[str, list[Run]] = {}  # by message id, if the call id is missing
-        self._open_calls: dict[str, tuple[str, str]] = {}  # calls of the last answer: its entry id, the tool's name
+        self._open_calls: dict[str, tuple[str, str]] = {}  # calls without a result: the answer's entry, the tool's name
+        self._results_to_come = Counter[str]()  # by call id: results in messages that were not read so far
 
     def entries(self) -> Iterator[KnownEntry]:
         """Yield the entries that the files hold."""
@@ -151,7 +156,8 @@ class _Reading:
         path, count = self._folder / MESSAGES, 0
         if not path.is_file():
             self._notes.add("damaged", "error", "the session has metadata but no messages")
-        for line in objects(path, self._notes, _START) if path.is_file() else ():
+        self._results_to_come.update(answered_call(line.value) for line in _lines(path, unheard()))
+        for line in _lines(path, self._notes):
             seq_check.check(line)
             time = as_time(line.value.get("timestamp"))
             for summary in [each for each in summaries if each.is_due(time)]:
@@ -189,11 +195,9 @@ class _Reading:
 
     def _read_runs(self) -> None:
         path = self._folder / TOOLS
-        if not path.is_file():
-            return
         notes = Notes(path, self._findings)
         seq_check = SeqCheck(notes)
-        for line in objects(path, notes, _START):
+        for line in _lines(path, notes):
             seq_check.check(line)
             note_unread_of_run(line.value, notes)
             run = read_run(line.value)
@@ -284,6 +288,7 @@ class _Reading:
                     self._runs_by_call[call.id] = [replace(run, record=replace(run.record, tool_call_id=call.id))]
             elif isinstance(part, ToolResultPart):
                 call_id = part.tool_result.tool_use_id
+                self._results_to_come[call_id] -= 1
                 caller, _ = self._open_calls.pop(call_id, (None, ""))
                 return self._take_run(call_id, caller)
         if unplaced:
@@ -301,14 +306,14 @@ class _Reading:
 
     def _missing_results(self) -> Iterator[KnownEntry]:
         """Yield the results that are missing from the messages but present in the runs."""
-        for call_id, (caller, name) in self._open_calls.items():
+        for call_id in [each for each in self._open_calls if not self._results_to_come[each]]:
+            caller, name = self._open_calls.pop(call_id)
             run = self._take_run(call_id, caller)
             if run is not None:
                 record = run.record
                 result = tool_result(call_id, run.content, is_error=not record.success)
                 yield self._chain.add(Message("tool", (result,), tool_name=name), time=run.time)
                 yield self._chain.add(record, id=run.id)
-        self._open_calls.clear()
         if self._last_message and self._chain.leaf is not None:
             self._tail_by_message[self._last_message] = self._chain.leaf
 

@@ -76,7 +76,7 @@ def read_message(raw: Object) -> Message | None:
     content = as_words(raw.get("content"))
     if role == "tool":
         tool = as_object(raw.get("tool"))
-        call_id = as_text(tool.get("callId")) or as_text(raw.get("toolCallId"))
+        call_id = answered_call(raw)
         name = as_text(tool.get("name")) or as_text(raw.get("toolName")) or None
         return Message("tool", (tool_result(call_id, content),), tool_name=name) if call_id else None
     if role not in _ROLES:
@@ -92,6 +92,11 @@ def read_message(raw: Object) -> Message | None:
         stop_reason=as_text(details.get("finishReason")) or None,
         duration_ms=as_number(details.get("durationMs")),
     )
+
+
+def answered_call(raw: Object) -> str:
+    """Return the id of the call whose result a line of messages.jsonl is; "" if it names none."""
+    return as_text(as_object(raw.get("tool")).get("callId")) or as_text(raw.get("toolCallId"))
 
 
 def note_unread_of_message(raw: Object, notes: Notes, *, line: int, byte: int) -> None:
