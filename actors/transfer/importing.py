@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from ...events.errors import (
     SessionLocked,
     Where,
 )
-from ...events.findings import Finding, LeftOut
+from ...events.findings import LeftOut
 from ...events.stores.base import Append, Lease, Ref
 from ...events.texts import entries_counted
 from ...formats.base import ForeignSession, KeptSession
@@ -112,18 +112,8 @@ async def _import(core: HostCore, finder: LogFinder, found: Found) -> ImportRepo
                 continue
             overlap = await compare_with_log(core, lease, session)
         if overlap.agrees and overlap.complete:
-            return ImportReport(
-                id=existing.id,
-                ref=candidate,
-                source=str(found.path),
-                format=found.format.name,
-                entries=overlap.entries,
-                messages=overlap.messages,
-                added=0,
-                existed=True,
-                findings=tuple(session.findings),
-                left_out=_left_out(session.findings),
-            )
+            report = _report(converted, candidate, found, existed=True)
+            return replace(report, id=existing.id, entries=overlap.entries, messages=overlap.messages)
         if overlap.agrees and dialect.name == "native":
             ref, header = candidate, replace(session.header, id=existing.id, key=existing.key)
         else:
@@ -236,12 +226,8 @@ def _report(incoming: Incoming, ref: Ref, found: Found, *, existed: bool) -> Imp
         added=incoming.added,
         existed=existed,
         findings=tuple(incoming.findings),
-        left_out=_left_out(incoming.findings),
+        left_out=tuple(each for each in incoming.findings if isinstance(each, LeftOut)),
     )
-
-
-def _left_out(findings: Iterable[Finding]) -> tuple[LeftOut, ...]:
-    return tuple(each for each in findings if isinstance(each, LeftOut))
 
 
 async def put_lines(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
