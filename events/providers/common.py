@@ -80,8 +80,11 @@ def image_at(url: str, media_type: str | None = None) -> ImagePart:
 def with_true_type(part: ImagePart) -> ImagePart:
     """Return an image with the media type of its data, as far as the data's beginning reveals it.
 
-    Providers refuse a request with an image whose media type is wrong or a wildcard, and so every later one.
+    Providers refuse a request with an image whose media type is wrong or a wildcard, and so every later one. The data
+    of a data URL becomes the image's own: most providers fetch no such URL.
     """
+    if part.image.source.data.startswith("data:"):
+        part = image_at(part.image.source.data)
     source = part.image.source
     media_type = _type_of(source.data) if source.type == "base64" else None
     if media_type is None or media_type == source.media_type:

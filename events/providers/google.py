@@ -38,7 +38,7 @@ from ..content import (
 from ..entries import Message
 from ..errors import InvalidEntry
 from ..json_values import JSON, raw_json
-from .common import ANY_IMAGE, Block, image_at, images_of, in_turns, read, result_text, with_true_type
+from .common import ANY_IMAGE, Block, image_at, images_of, in_turns, named_image, read, result_text, with_true_type
 
 _KEY = re.compile("(?<!^)[A-Z]")
 _FREE = frozenset({"args", "response", "video_metadata", "videoMetadata", "media_resolution", "mediaResolution"})
@@ -290,6 +290,8 @@ def _signed(block: Block, signature: str | None) -> Block:
 
 def _to_image(part: ImagePart) -> Block:
     source = with_true_type(part).image.source
+    if source.data.startswith("data:"):
+        return {"text": named_image(part).text.content}
     if source.type == "url":
         kind: Block = {} if source.media_type == ANY_IMAGE else {"mime_type": source.media_type}
         return {"file_data": {**kind, "file_uri": source.data}}
