@@ -26,7 +26,8 @@ class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     Attributes:
         context_window: The tokens that a request and its answer may take together; None takes the model's own value. An
             agent that knows neither sends everything, and compacts when the provider says that it was too much.
-        reserve_for_response: The tokens of the window that are reserved for the answer; None reserves a quarter.
+        reserve_for_response: The tokens of the window that are reserved for the answer; None reserves a quarter, or
+            `max_tokens` if that is more, but leaves a quarter to the conversation.
         max_tokens: The maximum length of an answer; None applies the client's own limit.
         thinking_level: The thinking level of the model; None takes that of the session.
         auto_compact: Compact a `Session` when the next request would exceed the window minus the reserve.

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ...events.entries import Message, Usage
 from ...events.errors import InvalidInput, ModelError
-from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
+from ...projections.building.budget import RESERVE_SHARE, UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.pairing import PairedMessages
 from ...projections.building.strategy import ContextSource
@@ -55,9 +55,11 @@ def window_of(
 ) -> Window:
     """Calculate the window of a turn."""
     size = options.context_window if options.context_window is not None else model.context_window
-    budget = calculate_budget(
-        size or 0, system_prompt, definitions(tools), tokenizer, reserve_for_response=options.reserve_for_response
-    )
+    reserve = options.reserve_for_response
+    if reserve is None and size is not None:
+        quarter = int(size * RESERVE_SHARE)
+        reserve = min(max(options.max_tokens or 0, quarter), size - quarter)
+    budget = calculate_budget(size or 0, system_prompt, definitions(tools), tokenizer, reserve_for_response=reserve)
     if size is None:
         return Window(replace(budget, available_tokens=UNBOUNDED), None)
     return Window(budget, size - budget.reserve_for_response)

@@ -50,6 +50,14 @@ async def test_an_agent_compacts_only_if_it_would_use_the_reserve(session: Sessi
     assert len(await compactions(session)) == compacts
 
 
+@pytest.mark.parametrize(("max_tokens", "reserve"), [(None, 250), (100, 250), (400, 400), (5000, 750)])
+async def test_the_reserve_is_as_long_as_an_answer_may_be(max_tokens: int | None, reserve: int) -> None:
+    options = AgentOptions(context_window=WINDOW, max_tokens=max_tokens)
+    turn = await AgentSession(ScriptedModel(["Yes."]), options=options).respond("Go on")
+    assert turn.sent is not None
+    assert turn.sent.built.budget.reserve_for_response == reserve
+
+
 @pytest.mark.feature("G-132")
 async def test_requests_of_a_long_conversation_never_exceed_the_window(session: Session) -> None:
     def step(request: ModelRequest) -> Step:
