@@ -117,14 +117,15 @@ class LiveTurn:
         """See `TurnStorage.suspend`."""
         await self._session.append(suspension(calls))
 
-    async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
+    async def keep_failed_attempt(self, partial: Message, error: Exception) -> str | None:
         """Store the failed attempt on a branch of its own; see `TurnStorage.keep_failed_attempt`."""
         self._answer = None
         leaf_id = self._session.leaf_id
         if leaf_id is None:
             return None
         try:
-            entry_id = await self._session.append(replace(partial, stop_reason="error", error=whole(str(error))))
+            why = whole(str(error) or type(error).__name__)
+            entry_id = await self._session.append(replace(partial, stop_reason="error", error=why))
             if partial.content:
                 await self._leave_attempt(leaf_id)
             else:  # there is nothing to summarize

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...events.entries import Message, Usage
-from ...events.errors import InvalidInput, ModelError
+from ...events.errors import InvalidInput
 from ...projections.building.budget import RESERVE_SHARE, UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.pairing import PairedMessages
@@ -120,7 +120,7 @@ class TurnStorage(Protocol):
         """Record that calls wait for external results."""
         ...
 
-    async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
+    async def keep_failed_attempt(self, partial: Message, error: Exception) -> str | None:
         """Store the partial answer of a failed request, which may be empty, off the path; return its entry id."""
         ...
 
@@ -205,7 +205,7 @@ class BufferedTurn:
     async def suspend(self, calls: Sequence[OpenCall]) -> None:
         """See `TurnStorage.suspend`: nothing is recorded; the calls are open in the saved messages."""
 
-    async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
+    async def keep_failed_attempt(self, partial: Message, error: Exception) -> str | None:
         """See `TurnStorage.keep_failed_attempt`: there is no branch to store it on."""
         return None
 

@@ -15,7 +15,6 @@ from ...events.entries import Message, Usage
 from ...events.errors import (
     AnswerCutOff,
     InvalidInput,
-    ModelError,
     ModelUnavailable,
     NotSuspended,
     RateLimited,
@@ -218,15 +217,16 @@ class TurnRun:
                     raise
                 # Few providers say by how much the request was too long, and they count differently: try half, once.
                 shrunk = await storage.shrunk_context(window.with_available(built.tokens_used // 2))
-            except ModelError as error:
-                delay_s = options.delay_s(attempt, error.retry_after_s) if isinstance(error, TRANSIENT_ERRORS) else None
+            except Exception as error:
+                transient = error if isinstance(error, TRANSIENT_ERRORS) else None
+                delay_s = None if transient is None else options.delay_s(attempt, transient.retry_after_s)
                 partial = self._partial_answer(text_pieces)
                 failed_id = None
                 if partial.content or delay_s is None:  # a turn that fails says so in the log, even without any text
                     failed_id = await storage.keep_failed_attempt(partial, error)
-                if delay_s is None:
+                if transient is None or delay_s is None:
                     raise
-                await self._emit(Retrying(error, attempt, delay_s, failed_id))
+                await self._emit(Retrying(transient, attempt, delay_s, failed_id))
                 await options.sleep(delay_s)
                 attempt += 1
             except anyio.get_cancelled_exc_class():

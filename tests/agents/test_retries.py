@@ -113,15 +113,17 @@ async def test_a_turn_fails_after_the_allowed_attempts(
 
 
 @pytest.mark.parametrize("leaving", [None, ZeroDivisionError])
-async def test_a_refused_request_leaves_a_branch_untried(session: Session, leaving: type[Exception] | None) -> None:
+async def test_a_request_that_fails_for_good_leaves_a_branch_untried(
+    session: Session, leaving: type[Exception] | None
+) -> None:
     async def policy(left: LeftWork) -> bool:
         if leaving is not None:
             raise leaving
         return False
 
-    script: list[Step] = [RequestRefused("no such model"), Broken("I was", RequestRefused("no more")), "Hi!"]
+    script: list[Step] = [RequestRefused("no such model"), Broken("I was", ValueError("no more")), "Hi!"]
     agent = AgentSession(ScriptedModel(script), session=session, hooks=AgentHooks(leaving=policy))
-    for prompt, error in (("Hello", RequestRefused), (None, leaving or RequestRefused)):
+    for prompt, error in (("Hello", RequestRefused), (None, leaving or ValueError)):
         with pytest.raises(error):
             await agent.respond(prompt)
         assert as_lines(await session.messages()) == ["user: Hello"]
