@@ -13,8 +13,9 @@ from treering import Changed, Entry, Header, Session, SessionHost, Snapshot
 from treering.errors import ProjectionFailed
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome
-from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk
+
+from ..awaited_store import AwaitedStore
 
 
 class Count:
@@ -151,20 +152,17 @@ async def test_a_view_is_right_if_its_checkpoint_cannot_be_dumped_or_loaded(tmp_
 # -- actors
 
 
-class BrokenStore(MemoryStore):
+class BrokenStore(AwaitedStore):
     """Raises an unexpected error when it appends to one log."""
 
     def __init__(self) -> None:
         super().__init__()
         self.broken = ""
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
-        return None
-
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         if appends[0].lease.ref == self.broken:
             raise ZeroDivisionError("the store is broken")
-        return [super(BrokenStore, self).try_append(each) for each in appends]
+        return await super().append(appends)
 
 
 @pytest.mark.feature("X-6")

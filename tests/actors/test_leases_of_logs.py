@@ -13,10 +13,12 @@ from treering import MemoryStore, SessionHost
 from treering.events.stores.base import Append, Lease, Outcome, Ref
 from treering.events.stores.capabilities import AppendsAtOnce, LooksAtOnce
 
+from ..awaited_store import AwaitedStore
+
 T = TypeVar("T")
 
 
-class Remote(MemoryStore):
+class Remote(AwaitedStore):
     """A store that is waited for, and by its appends, from when it is told so, until they are let go."""
 
     def __init__(self) -> None:
@@ -26,14 +28,10 @@ class Remote(MemoryStore):
     def capability(self, kind: Callable[..., T]) -> T | None:
         return None if kind in (AppendsAtOnce, LooksAtOnce) else super().capability(kind)
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
-        return None
-
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        await checkpoint()
         if self.let_go is not None:
             await self.let_go.wait()
-        return [super(Remote, self).try_append(each) for each in appends]
+        return await super().append(appends)
 
 
 async def test_what_was_appended_is_read_at_once_while_the_session_waits_to_be_replaced() -> None:

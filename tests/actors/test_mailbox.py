@@ -18,6 +18,7 @@ from treering.events.stores.base import Append, Outcome, Page, Ref
 from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk
 
+from ..awaited_store import AwaitedStore
 from ..bounded import run_within
 
 
@@ -170,7 +171,7 @@ def test_a_session_is_idle_when_no_sender_waits_at_its_full_mailbox(
 # -- readers
 
 
-class WatchedStore(MemoryStore):
+class WatchedStore(AwaitedStore):
     """Holds reads and appends while `held` until `released` is set, and counts those that run at the same time."""
 
     def __init__(self) -> None:
@@ -180,15 +181,12 @@ class WatchedStore(MemoryStore):
         self.reading = self.reading_max = 0
         self.writing = self.writing_max = 0
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]
-        return None
-
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         self.writing += 1
         self.writing_max = max(self.writing_max, self.writing)
         if self.held:
             await self.released.wait()
-        outcomes = [super(WatchedStore, self).try_append(each) for each in appends]
+        outcomes = await super().append(appends)
         self.writing -= 1
         return outcomes
 

@@ -32,9 +32,10 @@ from treering.entries import Custom
 from treering.errors import ProjectionFailed
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome
-from treering.events.stores.memory import MemoryStore
 from treering.sessions import HostStatistics, SessionStatistics
 from treering.testing.disks import FaultyDisk
+
+from ..awaited_store import AwaitedStore
 
 
 def size_of_entries(root: Path) -> int:
@@ -173,11 +174,8 @@ class Raises:
         raise ValueError(str(blob))
 
 
-class BrokenStore(MemoryStore):
+class BrokenStore(AwaitedStore):
     """Raises an error with the entries in its text."""
-
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
-        return None
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         content = str(appends)

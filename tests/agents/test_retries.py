@@ -9,7 +9,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
-from treering import AgentOptions, AgentSession, InvalidInput, MemoryStore, Session, SessionHost, Tool, TreeringError
+from treering import AgentOptions, AgentSession, InvalidInput, Session, SessionHost, Tool, TreeringError
 from treering.agents import AgentHooks, LeftWork, ModelRequest, Retrying, TextDelta
 from treering.contexts import SummaryRequest, summarizer_of
 from treering.entries import Message, MessageEntry, plain_text, tool_use
@@ -17,6 +17,7 @@ from treering.errors import AnswerCutOff, ModelUnavailable, RateLimited, Request
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
+from ..awaited_store import AwaitedStore
 from .lines import PlainSession, as_lines, at_once, respond_and_cancel
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -240,18 +241,15 @@ async def test_a_failed_attempt_stays_off_the_path_if_its_summary_is_cancelled(s
     assert len(session.children(session.leaf_id)) == 1
 
 
-class Slow(MemoryStore):
+class Slow(AwaitedStore):
     """Awaits a checkpoint after each append, and calls `about_to_wait` before that."""
 
     def __init__(self) -> None:
         super().__init__()
         self.about_to_wait: Callable[[], object] = str
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
-        return None
-
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        outcomes: list[Outcome] = [super(Slow, self).try_append(each) for each in appends]
+        outcomes = await super().append(appends)
         self.about_to_wait()
         await checkpoint()
         return outcomes

@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from treering import AgentOptions, AgentSession, InvalidInput, MemoryStore, Session, SessionHost, Tool, text, tool
+from treering import AgentOptions, AgentSession, InvalidInput, Session, SessionHost, Tool, text, tool
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
 from treering.agents import Suspend, ToolOutput
 from treering.entries import ToolExecutionEntry, ToolUsePart, image, tool_use
@@ -28,6 +28,7 @@ from treering.events.json_values import JSON
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 
+from ..awaited_store import AwaitedStore
 from .lines import ON_ASYNCIO, Work, giving, results_of, strictly_paired
 
 Results: TypeAlias = dict[str, tuple[bool, str]]
@@ -388,18 +389,15 @@ async def test_exits_and_interrupts_leave_a_tool(session: Session, error: type[B
 async def test_an_exit_in_a_tool_is_raised_if_the_result_of_another_cannot_be_written() -> None:
     writing, left = anyio.Event(), anyio.Event()
 
-    class Refuses(MemoryStore):
+    class Refuses(AwaitedStore):
         """Fails to append a result, after another tool has raised its exit."""
-
-        def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
-            return None
 
         async def append(self, appends: Sequence[Append]) -> list[Outcome]:
             if any(b"tool_execution" in line for each in appends for line in each.lines):
                 writing.set()
                 await left.wait()
                 raise OSError("no space")
-            return [outcome for each in appends if (outcome := super(Refuses, self).try_append(each)) is not None]
+            return await super().append(appends)
 
     @tool
     async def leave() -> None:

@@ -39,19 +39,16 @@ def anthropic_error(kind: str, text: str) -> dict[str, Any]:
 
 
 async def test_http_errors_become_typed_errors(server: ModelServer, model: Maker) -> None:
+    later = [("retry-after", "7")]
     async with model() as client:
-        for headers, seconds in (
-            ([("retry-after", "7")], 7.0),
-            ([("retry-after-ms", "250"), ("retry-after", "1")], 0.25),
-            ([], None),
-        ):
+        for headers, seconds in ((later, 7.0), ([("retry-after-ms", "250"), ("retry-after", "1")], 0.25), ([], None)):
             server.reply(Failure(429, openai_error("Slow down."), headers))
             limited = await failure(client)
             assert isinstance(limited, RateLimited)
             assert (limited.status, limited.retry_after_s) == (429, seconds)
             assert "Slow down." in str(limited)
         for status in (500, 502, 503, 529, 408, 409):
-            server.reply(Failure(status, anthropic_error("overloaded_error", "Overloaded"), [("retry-after", "7")]))
+            server.reply(Failure(status, anthropic_error("overloaded_error", "Overloaded"), later))
             broken = await failure(client)
             assert type(broken) is ModelUnavailable
             assert (broken.status, broken.retry_after_s) == (status, 7.0)

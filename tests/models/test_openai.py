@@ -76,9 +76,6 @@ async def test_null_and_missing_fields_are_accepted(server: ModelServer, model: 
     answered = await answer(model)
     assert (answered.content, answered.provider) == ((text("So"),), "ollama")
     assert answered.usage == Usage(3, 2, total_tokens=5)
-
-
-async def test_an_answer_without_usage_has_none(server: ModelServer, model: OpenAIModel) -> None:
     server.says("Hello", usage=None)
     assert (await answer(model)).usage is None
 

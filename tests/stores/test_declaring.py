@@ -5,11 +5,10 @@ from typing import TypeVar
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from treering import MemoryStore
-from treering.events.stores.base import Append, Lease, Outcome, Ref, Stamp, Store
+from treering.events.stores.base import Lease, Ref, Stamp, Store
 from treering.events.stores.capabilities import KeepsRows, KeptRow, NamesFiles, offered
 from treering.events.stores.search import EntryText, Filters, KeepsSearch, Portion, Wanted
 from treering.events.stores.search_database import SearchDatabase
@@ -21,16 +20,9 @@ from treering.testing.stores.capabilities import AppendingAtOnce, Declaring, Lea
 from treering.testing.stores.catalog import KeepingRows, KeepingSearch
 from treering.testing.stores.watching import Scanning, Watching
 
+from ..awaited_store import AwaitedStore
+
 T = TypeVar("T")
-
-
-class NeverAtOnce(MemoryStore):
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
-        return None
-
-    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        await checkpoint()
-        return [super(NeverAtOnce, self).try_append(each) for each in appends]
 
 
 class LooksAtTheFirstLook(MemoryStore):
@@ -119,7 +111,7 @@ def of_search(index: type[SearchIndex]) -> Callable[[], Store]:
     ("make", "suite", "test"),
     [
         (lambda: Offers(NamesFiles, object()), Declaring, "what_is_declared_has_the_methods_of_its_protocol"),
-        (NeverAtOnce, AppendingAtOnce, "a_store_that_appends_at_once_does_so_in_time"),
+        (AwaitedStore, AppendingAtOnce, "a_store_that_appends_at_once_does_so_in_time"),
         (LooksAtTheFirstLook, LookingAtOnce, "a_look_at_once_shows_what_a_read_does"),
         (HeldByNobody, Leasing, "a_log_has_a_holder_as_long_as_it_is_leased"),
         (PacksNothing, Packing, "nothing_is_appended_to_a_packed_log"),
