@@ -207,11 +207,10 @@ async def write_whole(core: HostCore, incoming: Incoming, ref: Ref, found: Found
                 archived = await _merge(core, lease, incoming, found)
             else:
                 await put_lines(core, lease, incoming, found.path)
-    if incoming.added:
-        if archived:
-            await unarchive(core, ref)  # as every write to an archived session does
-        if core.registry.feed_of(ref) is not None:
-            await core.registry.actor(ref)  # so that its subscribers see the new entries
+    if incoming.added and archived:
+        await unarchive(core, ref)  # as every write to an archived session does
+    if core.registry.feed_of(ref) is not None:
+        await core.registry.actor(ref)  # so that its subscribers see the new entries, or the leaf
     return _report(incoming, ref, found, existed=existed)
 
 
@@ -266,7 +265,8 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     except (AppendError, ForeignFormatError) as error:
         await keep_leaf(core, lease, leaf_before, error)
         raise
-    if not incoming.added:
+    is_shorter = isinstance(incoming, Converted) and leaf_before is not None and incoming.lacks(leaf_before)
+    if not incoming.added and (lease.packed or not is_shorter):
         return archived
     matching = existing.matching
     by_content = matching is not None and matching.last is not None
@@ -277,7 +277,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     if incoming.continues is not None:
         continued = leaf_before not in incoming.continues
     leaf = leaf_before if continued else incoming.leaf
-    if leaf != incoming.last:
+    if leaf != (incoming.last if incoming.added else leaf_before):
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
     runtime.touched.add(lease.ref)
     return archived

@@ -176,7 +176,8 @@ class Converted(Incoming):
         restate: See `ForeignSession`.
         is_implied: See `ForeignSession`.
         is_of_source: See `ForeignSession`.
-        last_time: The time of the entry that was added last; see `Incoming` for all other attributes.
+        last_time: The time of the entry that was added last; until then, when the source was changed.
+    See `Incoming` for all other attributes.
     """
 
     def __init__(self, session: ForeignSession, path: str, dialect: Dialect | None = None) -> None:
@@ -184,7 +185,7 @@ class Converted(Incoming):
         super().__init__(header, dialect, dialect.encode_header(header), session.findings, path)
         self.restate, self.is_implied = session.restate, session.is_implied
         self.is_of_source = session.is_of_source
-        self.last_time = EPOCH
+        self.last_time = session.changed or EPOCH
         self._source = session
         self._uses_of_id: dict[str, int] = {}
         self._parent_by_source_id: dict[str, str | None] = {}  # the log entry for children of a source entry
@@ -224,6 +225,10 @@ class Converted(Incoming):
         if leaf is not None:
             leaf = self._parent_for_children_of(leaf)
         self.leaf = leaf if leaf in self._uses_of_id else self._tail
+
+    def lacks(self, leaf: str) -> bool:
+        """Return whether the program may have deleted the leaf of the log, once the lines have been produced."""
+        return self._source.changed is not None and leaf not in self._uses_of_id
 
     def _normalized(self, entry: KnownEntry, existing: ExistingLog) -> KnownEntry:
         """Return an entry with a unique id and an existing parent."""

@@ -224,17 +224,24 @@ def again(unit: Value) -> Value:
 
 @once
 @pytest.mark.parametrize("program", ["cline", "copilot"])
-async def test_what_the_person_took_back_stays_on_its_branch(program: str, host: SessionHost, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends", [[1], [0], [0, 1]], ids=str)
+async def test_what_the_person_took_back_stays_on_its_branch(
+    program: str, ends: list[int], host: SessionHost, tmp_path: Path
+) -> None:
+    """The file is imported without what was taken back, with what was said next, or in both states."""
     path = copied(program, "kneading", tmp_path / "rewound")
+    for beside in path.parent.glob("*.compaction.json"):  # it would become an entry below what is left
+        beside.unlink()
     (report,) = await host.import_sessions(path)
     units = units_of(path)
     at = next(at for at, unit in enumerate(units) if "Look into the oven." in json.dumps(unit))
-    write_units(path, [*units[:at], again(units[at])])
-    await host.import_sessions(path)
     session = await host.load(report.id)
-    said = [plain_text(each.content) for each in await session.messages()]
-    assert said[-1] == "Bake it."
-    assert "Look into the oven." not in " ".join(said)
+    for end in ends:
+        write_units(path, [*units[:at], *[again(units[at])][:end]])
+        assert [each.added > 0 for each in await host.import_sessions(path)] == [end > 0]
+        said = [plain_text(each.content) for each in await session.messages()]
+        assert (said[-1] == "Bake it.") is (end > 0)
+        assert "Look into the oven." not in " ".join(said)
     assert [row.added for row in await host.import_sessions(path)] == [0]
     assert any("Look into the oven." in str(each) for each in await session.entries())
 

@@ -202,3 +202,9 @@ async def test_an_older_file_does_not_move_the_leaf_back(imported: Import) -> No
     await imported(*WHOLE, *later)
     session = await imported(*WHOLE, revert=revert("03"))
     assert (await texts_in_context(session))[-1] == "Answer 06."
+
+
+async def test_a_revert_that_was_taken_back_shows_all_again(imported: Import) -> None:
+    await imported(*WHOLE, revert=revert("03"))
+    session = await imported(*WHOLE, time={"created": 0, "updated": 6000})
+    assert (await texts_in_context(session))[-1] == "Answer 04."

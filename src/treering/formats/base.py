@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
@@ -52,6 +53,7 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
         is_implied: Returns whether a file of this format has an entry only because its messages imply it.
         is_of_source: Returns whether an import from this program, or this program itself, made an entry, by its id. Set
             for programs that delete messages: such an entry was deleted if the source no longer has it.
+        changed: When a program that deletes messages last changed the session; None if that is not known.
         beside: Other files and folders that were read as part of this session and must not be read on their own.
         origin: The session that it was handed over from and its own id, as `handing_over.mark` wrote them, if its file
             does not begin with them.
@@ -64,6 +66,7 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
     restate: Restate | None = None
     is_implied: IsEntry = _is_none
     is_of_source: IsEntry | None = None
+    changed: datetime | None = None
     beside: tuple[Path, ...] = ()
     origin: JSON = None
 

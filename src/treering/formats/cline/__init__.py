@@ -93,7 +93,13 @@ def _read(path: Path) -> ForeignSession:
     compacted = path.with_name(path.name.removesuffix(_END) + _COMPACTION_END)
     compaction = _beside(compacted, notes) if compacted.is_file() else {}
     entries = _entries(header, stored, compaction, notes)
-    return ForeignSession(header=header, entries=entries, findings=notes.findings, is_of_source=_is_of_cline)
+    return ForeignSession(
+        header=header,
+        entries=entries,
+        findings=notes.findings,
+        is_of_source=_is_of_cline,
+        changed=as_time(stored.get("updated_at")),
+    )
 
 
 def _beside(path: Path, notes: Notes) -> Object:

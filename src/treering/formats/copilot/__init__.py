@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -120,7 +121,7 @@ def _read(path: Path) -> Iterator[ForeignSession]:
             f"the events have version {version}, this reads up to {_VERSION}: upgrade treering", where=Where(str(path))
         )
     start = outline.start
-    in_folder = path.name == _EVENTS_FILE
+    in_folder, changed = path.name == _EVENTS_FILE, modified_at(path)
     session = as_text(start.get("sessionId")) or (path.parent.name if in_folder else path.stem)
     cwd = as_text(as_object(start.get("context")).get("cwd")) or None
     beside = (path.with_name("workspace.yaml"),) if in_folder else ()
@@ -128,14 +129,14 @@ def _read(path: Path) -> Iterator[ForeignSession]:
     header = Header(
         id=session,
         version=NATIVE_VERSION,
-        timestamp=as_time(start.get("startTime")) or as_time(outline.time) or modified_at(path),
+        timestamp=as_time(start.get("startTime")) or as_time(outline.time) or changed,
         cwd=cwd,
         parent_session=as_text(start.get("detachedFromSpawningParentSessionId")) or None,
         title=name or None,
     )
     notes = Notes(path)
     own = (each for each in objects(path, notes, _START) if not each.value.get("agentId"))
-    yield _session(header, own, notes, name if is_given else "", beside)
+    yield _session(header, own, notes, changed, name if is_given else "", beside)
     for agent_id, agent in outline.agents.items():
         times = (as_time(each.value.get("timestamp")) for each in agent.lines)
         of_agent = Header(
@@ -147,17 +148,23 @@ def _read(path: Path) -> Iterator[ForeignSession]:
             parent_entry=agent.caller,
             title=as_text(agent.started.get("agentDescription")) or as_text(agent.started.get("agentName")) or None,
         )
-        yield _session(of_agent, agent.lines, Notes(path))
+        yield _session(of_agent, agent.lines, Notes(path), changed)
 
 
 def _session(
-    header: Header, lines: Iterable[Line], notes: Notes, name: str = "", beside: tuple[Path, ...] = ()
+    header: Header,
+    lines: Iterable[Line],
+    notes: Notes,
+    changed: datetime,
+    name: str = "",
+    beside: tuple[Path, ...] = (),
 ) -> ForeignSession:
     return ForeignSession(
         header=header,
         entries=Events(header, notes).entries(lines, name),
         findings=notes.findings,
         is_of_source=is_derived_or_random,  # a rewind deletes events
+        changed=changed,
         beside=beside,
     )
 

@@ -182,9 +182,9 @@ def _read(stored: StoredSession) -> ForeignSession:
     )
     reading = _Reading(header, notes)
     kept, reverted = _parted(records, as_object(info.get("revert")))
-    entries = [*reading.all_entries(kept)]
+    entries, updated = [*reading.all_entries(kept)], as_time(as_object(info.get("time")).get("updated"))
     if reverted:
-        entries += reading.reverted(reverted, as_time(as_object(info.get("time")).get("updated")))
+        entries += reading.reverted(reverted, updated)
     notes.close()
     return ForeignSession(
         header=header,
@@ -192,6 +192,7 @@ def _read(stored: StoredSession) -> ForeignSession:
         findings=notes.findings,
         leaf_id=entries[-1].id if reverted else None,
         is_of_source=_is_of_opencode,
+        changed=updated,
         origin=as_object(info.get("metadata")),
     )
 
