@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias, TypeVar, cast, overload
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
-from msgspec.structs import FieldInfo, fields, replace
+from msgspec.structs import replace
 
 from ..entries import EPOCH, Batch, Entry, Header, KnownEntry
 from ..errors import InvalidEntry
@@ -137,9 +137,13 @@ def check_as_given(entry: KnownEntry, read: KnownEntry) -> None:
 
 def _check(given: object, read: object, place: str) -> None:
     if isinstance(read, Struct):
-        for field in fields(read):
-            theirs = cast("object", getattr(read, field.name))
-            _check(_field(given, field, theirs), theirs, f"{place}.{field.encode_name}")
+        for name, key in zip(read.__struct_fields__, read.__struct_encode_fields__, strict=True):
+            theirs = cast("object", getattr(read, name))
+            if isinstance(given, Mapping):
+                ours = cast("Mapping[str, object]", given).get(key, theirs)
+            else:
+                ours = getattr(given, name, theirs)
+            _check(ours, theirs, f"{place}.{key}")
     elif isinstance(read, tuple):
         if not isinstance(given, (list, tuple)):
             raise _wrong("array", given, place)
@@ -154,13 +158,6 @@ def _check(given: object, read: object, place: str) -> None:
         raw_json(given)
     elif read is None and given is not None:
         raise InvalidEntry(f"{given!r} cannot be written: give a finite number, or None - at `{place}`")
-
-
-def _field(given: object, field: FieldInfo, default: object) -> object:
-    """Return what was given for a field, the default where nothing was."""
-    if isinstance(given, Mapping):
-        return cast("Mapping[str, object]", given).get(field.encode_name, default)
-    return getattr(given, field.name, default)
 
 
 def _wrong(wanted: str, given: object, place: str) -> InvalidEntry:

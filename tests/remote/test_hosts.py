@@ -156,7 +156,8 @@ async def test_hosts_of_a_server_and_its_own_follow_a_session(
             anew = await (await local.create("main")).append_message("user", "one")
             assert isinstance(await anext(left), Reset)
             assert (await anext(left)).id == anew  # type: ignore[union-attr]
-    assert not [record for record in caplog.records if record.name == "treering"]
+    warnings = [record for record in caplog.records if record.name == "treering"]
+    assert len(warnings) <= 1, "a look that met the deletion, and none from then on"
 
 
 async def test_a_session_moves_between_hosts_with_all_its_branches(local: SessionHost, remote: RemoteHost) -> None:

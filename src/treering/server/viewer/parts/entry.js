@@ -7,7 +7,7 @@ import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { count, entries as entryCount, tokens as tokenCount } from "./numbers.js";
 import { path } from "./paths.js";
-import { firstWords, isPrompt, isSaid, speaker } from "./session-rows.js";
+import { ENDS, firstWords, isPrompt, isSaid, speaker } from "./session-rows.js";
 import { visible } from "./signs.js";
 import { Time, duration } from "./time.js";
 import { ToolCall } from "./tool.js";
@@ -15,18 +15,6 @@ import { ToolCall } from "./tool.js";
 const CLIP_LINES = 20;
 const CLIP_CHARS = 1_500;
 const BRANCHES_NAMED = 3;
-
-const CUT_OFF = "the answer was cut off at the limit of its length";
-const REFUSED = "the model refused to answer";
-/** What is said of an answer that did not end by itself, by why it stopped: our words, and those that programs keep. */
-const ENDS = new Map([
-  ["length", CUT_OFF],
-  ["max_tokens", CUT_OFF],
-  ["refusal", REFUSED],
-  ["content_filter", REFUSED],
-  ["safety", REFUSED],
-  ["aborted", "the answer was interrupted"],
-]);
 
 /**
  * One row. It is drawn again only when its row, its version or a mark on it changes.

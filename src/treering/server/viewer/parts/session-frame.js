@@ -30,7 +30,8 @@ export function Frame({ page, shown }) {
   const branch = page.model.isPinnedBranch
     ? h("span", { class: "state another" }, h(Icon, { name: "branch" }), "another branch")
     : null;
-  return [h(SessionBar, { ...shown, view: "session", entry: last?.id, branch, menu: shown.isDeleted ? null : actions.menu }), actions.dialog];
+  const menu = shown.isDeleted ? null : actions.menu;
+  return [h(SessionBar, { ...shown, view: "session", entry: last?.id, branch, menu }), actions.dialog];
 }
 
 /** The menu of an entry, made of the page's actions. */

@@ -5,6 +5,18 @@ import { visible } from "./signs.js";
 const EVENTS = new Set(["message", "custom_message", "compaction", "branch_summary"]);
 const SPEAKERS = { user: "You", assistant: "Agent", tool: "Tool", system: "Instructions", bashExecution: "Command" };
 
+const CUT_OFF = "the answer was cut off at the limit of its length";
+const REFUSED = "the model refused to answer";
+/** What is said of an answer that did not end by itself, by why it stopped: our words, and those that programs keep. */
+export const ENDS = new Map([
+  ["length", CUT_OFF],
+  ["max_tokens", CUT_OFF],
+  ["refusal", REFUSED],
+  ["content_filter", REFUSED],
+  ["safety", REFUSED],
+  ["aborted", "the answer was interrupted"],
+]);
+
 /** Whether an entry is something that was said or summarized, rather than a note about the session. */
 export function isSaid(item) {
   return EVENTS.has(item.type);
