@@ -1,7 +1,8 @@
 """Run blocking work outside the event loop.
 
 Components with such work receive an offload: the default runs it in a thread, the simulation runs it inline. Work that
-must not be left half done goes through `carried_out`, which completes even if its caller is cancelled.
+must not be left half done goes through `carried_out`, which completes even if its caller is cancelled; what is awaited
+else without being left half done goes through `seen_through`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
 from typing import Generic, Protocol, TypeVar, TypeVarTuple
@@ -129,6 +130,21 @@ async def carried_out(offload: Offload, fn: Callable[[*Ts], T], *args: *Ts) -> T
     if interruption is not None:
         raise interruption
     return once.outcome()
+
+
+async def seen_through(step: Callable[[], Awaitable[object]], is_done: Callable[[], bool]) -> BaseException | None:
+    """Repeat a step until something is done, and return how the caller was cancelled meanwhile, which hinders nothing.
+
+    A bare `asyncio.Task.cancel`, which no shield stops, hinders nothing either: the step is begun again.
+    """
+    cancellation: BaseException | None = None
+    with CancelScope(shield=True):
+        while not is_done():
+            try:
+                await step()
+            except get_cancelled_exc_class() as error:
+                cancellation = cancellation or error
+    return cancellation
 
 
 def after_fork_in_child(give_up: Callable[[], None]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ...events.errors import HostClosed
+from ...events.offload import seen_through
 from ...events.telemetry import failure_of, logger
 from .runtime import Runtime
 
@@ -120,15 +120,9 @@ class HostTask:
 
 async def _wait_through(event: anyio.Event) -> None:
     """Wait for an event that will surely come, through any cancellation, which is raised then."""
-    cancelled: BaseException | None = None
-    with anyio.CancelScope(shield=True):
-        while not event.is_set():
-            try:
-                await event.wait()
-            except anyio.get_cancelled_exc_class() as error:  # a bare cancel of asyncio passes shields
-                cancelled = cancelled or error
-    if cancelled is not None:
-        raise cancelled
+    cancellation = await seen_through(event.wait, event.is_set)
+    if cancellation is not None:
+        raise cancellation
 
 
 def _spawn(run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
@@ -162,8 +156,7 @@ async def on_own_task(runtime: Runtime, run: Callable[[], Awaitable[T]]) -> T:
         await work.ended.wait()
     except anyio.get_cancelled_exc_class():
         work.scope.cancel()
-        with suppress(anyio.get_cancelled_exc_class()):  # a bare cancel again; the first one is raised
-            await _wait_through(work.ended)
+        await seen_through(work.ended.wait, work.ended.is_set)  # if cancelled again, the first one is raised
         raise
     return work.outcome()
 

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from threading import Thread
 from typing import Literal
 
 import pytest
+from tests.stores.logs import InterruptedDisk
 
 from treering import (
     Conflict,
@@ -24,18 +24,19 @@ from treering import (
     SessionHost,
     SessionLocked,
     SessionNotFound,
-    SyncHost,
     plain_text,
 )
 from treering.contexts import calculate_budget
 from treering.entries import SessionInfo
 from treering.errors import LogDamaged
-from treering.events.disk import FileStat, OsDisk
+from treering.events.disk import OsDisk
 from treering.events.health.doctor import examine
 from treering.events.health.repair import repair
 from treering.projections.usage import UsageProjection
 from treering.subscriptions import Transient
 from treering.testing.disks import FaultyDisk
+
+from .conftest import in_another_thread
 
 LONG = "All the lines of a session that is longer than one piece. " * 40
 
@@ -349,30 +350,6 @@ async def test_of_two_compressed_files_the_one_with_other_content_is_kept(root: 
     assert files(root) == [path.name]
 
 
-class ActsBeforeCall(OsDisk):
-    """A disk that calls a function just before the n-th call of one kind for a log."""
-
-    def __init__(self, call: str) -> None:
-        self.call = call
-        self.act: Callable[[], None] | None = None
-        self.countdown = 0
-
-    def _count(self, call: str, path: str) -> None:
-        if self.act is not None and call == self.call and path.endswith("/old.jsonl"):
-            self.countdown -= 1
-            if self.countdown == 0:
-                act, self.act = self.act, None
-                act()
-
-    def open(self, path: str, flags: int) -> int:
-        self._count("open", path)
-        return super().open(path, flags)
-
-    def stat(self, path: str) -> FileStat:
-        self._count("stat", path)
-        return super().stat(path)
-
-
 async def test_an_emptied_archive_is_damaged_and_not_a_new_session(root: Path) -> None:
     async with SessionHost(root) as host:
         session, path, before = await create_session(host)
@@ -388,16 +365,6 @@ async def test_an_emptied_archive_is_damaged_and_not_a_new_session(root: Path) -
     async with SessionHost(root) as host:
         await host.load("old")
     assert files(root) == [path.name]
-
-
-def in_another_thread(root: Path, act: Callable[[SyncHost], None]) -> None:
-    def run() -> None:
-        with SyncHost(root) as other:
-            act(other)
-
-    thread = Thread(target=run)
-    thread.start()
-    thread.join()
 
 
 async def forked(session: Session) -> object:
@@ -439,12 +406,12 @@ READS: dict[str, Callable[[Session], Awaitable[object]]] = {
 async def test_a_session_that_is_archived_while_it_is_read_can_be_read(root: Path, how: str) -> None:
     async with SessionHost(root) as host:
         await create_session(host, entries=1)
-    disk = ActsBeforeCall("open")
+    disk = InterruptedDisk()
     async with SessionHost(root, disk=disk) as host:
         if how == "passivated":
             session = await host.load("old")
             assert await session.passivate()
-        disk.countdown, disk.act = 2, lambda: in_another_thread(root, lambda other: other.archive("old"))
+        disk.before("open", act=lambda: in_another_thread(root, lambda other: other.archive("old")), nth=2)
         if how == "loaded":
             session = await host.load("old", read_only=True)
         assert session.leaf_id is not None
@@ -457,8 +424,8 @@ async def test_a_session_that_is_brought_back_while_it_is_looked_for_is_found(ro
         await create_session(host, entries=1)
     for moment in range(1, 100):
         in_another_thread(root, lambda other: other.archive("old"))
-        disk = ActsBeforeCall("stat")
-        disk.countdown, disk.act = moment, lambda: in_another_thread(root, lambda other: other.unarchive("old"))
+        disk = InterruptedDisk()
+        disk.before("stat", act=lambda: in_another_thread(root, lambda other: other.unarchive("old")), nth=moment)
         async with SessionHost(root, disk=disk) as host:
             assert len(await (await host.load("old", read_only=True)).messages()) == 1
         if disk.act is not None:
@@ -473,11 +440,11 @@ async def test_a_read_only_handle_reads_all_the_same_while_another_host_archives
     async with SessionHost(root) as owner:
         await create_session(owner)
     for moment in range(1, 100):
-        disk = ActsBeforeCall("stat")
+        disk = InterruptedDisk()
         async with SessionHost(root, disk=disk, limits=Limits(cache_bytes_max=0)) as host:
             session = await host.load("old", read_only=True)
             wanted = await READS[what](session)
-            disk.countdown, disk.act = moment, lambda: in_another_thread(root, lambda other: other.archive("old"))
+            disk.before("stat", act=lambda: in_another_thread(root, lambda other: other.archive("old")), nth=moment)
             assert await READS[what](session) == wanted
         if disk.act is not None:
             break

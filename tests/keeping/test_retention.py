@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
 
 import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
+from tests.stores.logs import InterruptedDisk
 
 from treering import SessionHost, SyncHost, plain_text
 from treering.actors.catalog.settings import Settings
 from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, WrappedDisk
+
+from .conftest import in_another_thread
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -220,35 +221,17 @@ async def test_a_limit_longer_than_dates_can_express_archives_nothing(root: Path
         assert (await host.apply_retention()).archived == ()
 
 
-class ActsBeforePacking(OsDisk):
-    """A disk on which something is done just before a packed file is begun."""
-
-    act: Callable[[], None] | None = None
-
-    def open(self, path: str, flags: int) -> int:
-        if self.act is not None and ".zst.tmp-" in path:
-            act, self.act = self.act, None
-            act()
-        return super().open(path, flags)
-
-
 async def test_a_session_that_goes_on_while_others_are_archived_is_spared(root: Path, clock: ManualClock) -> None:
     """Another program appends to the second session just before the first one is packed."""
-    disk = ActsBeforePacking()
+
+    def go_on(other: SyncHost) -> None:
+        other.load("second").append_message("user", "I am back")
+
+    disk = InterruptedDisk()
     async with SessionHost(root, clock=clock, disk=disk) as host:
         await create_used(host, clock, "first", 50)
         await create_used(host, clock, "second", 40)
-
-        def go_on() -> None:
-            with SyncHost(root) as other:
-                other.load("second").append_message("user", "I am back")
-
-        def in_a_thread() -> None:
-            thread = Thread(target=go_on)
-            thread.start()
-            thread.join()
-
-        disk.act = in_a_thread
+        disk.before("open", act=lambda: in_another_thread(root, go_on), path="*.zst.tmp-*")
         report = await host.apply_retention()
         assert [each.session_id for each in report.archived] == ["first"]
         assert [(each.session_id, each.why) for each in report.spared] == [

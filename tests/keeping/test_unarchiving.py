@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
+from tests.stores.logs import InterruptedDisk
 
 from treering import (
     Context,
@@ -23,7 +25,6 @@ from treering import (
 )
 from treering.entries import SessionInfo, SessionInfoEntry
 from treering.errors import LeafMoved
-from treering.events.disk import FileStat, OsDisk
 from treering.events.stores.files import Writes
 from treering.testing.stores.case import NATIVE
 
@@ -45,32 +46,6 @@ class PausingOffload:
             self.file_exists.set()
             await self.resume.wait()
         return result
-
-
-class RestoringDisk(OsDisk):
-    """A disk on which another program puts a file in the place of an archived session, before a given call."""
-
-    def __init__(self, path: Path, content: bytes, countdown: int) -> None:
-        self.path = path
-        self.content = content
-        self.countdown = countdown
-
-    def stat(self, path: str) -> FileStat:
-        self._count(path)
-        return super().stat(path)
-
-    def open(self, path: str, flags: int) -> int:
-        self._count(path)
-        return super().open(path, flags)
-
-    def _count(self, path: str) -> None:
-        if not path.startswith(str(self.path)):
-            return
-        self.countdown -= 1
-        if self.countdown == 0 and not self.path.exists():
-            whole = self.path.with_suffix(".new")  # a thread of the host may look at any moment
-            whole.write_bytes(self.content)
-            whole.rename(self.path)
 
 
 @pytest.fixture
@@ -219,10 +194,17 @@ async def test_a_file_that_another_program_restores_while_the_session_is_unarchi
         await host.archive(session)
     archived = files_of(root)
     theirs = before.replace(b"two", b"six")
-    kept = countdown = 0
-    while True:
-        countdown += 1
-        disk = RestoringDisk(path, theirs, countdown)
+    kept = 0
+
+    def restore() -> None:
+        if not path.exists():
+            whole = path.with_suffix(".new")  # a thread of the host may look at any moment
+            whole.write_bytes(theirs)
+            whole.rename(path)
+
+    for nth in count(1):
+        disk = InterruptedDisk()
+        disk.before("stat", "open", act=restore, path=f"{path}*", nth=nth)
         async with SessionHost(root, disk=disk, writes=writes) as host:
             try:
                 session = await host.load("a")
@@ -233,7 +215,7 @@ async def test_a_file_that_another_program_restores_while_the_session_is_unarchi
             assert found in (["one", "two", "three"], ["one", "six", "three"])
             assert [plain_text(each.message.content) for each in entries_of(path)] == found
             kept += "six" in found
-        if disk.countdown > 0:
+        if disk.act is not None:
             break
         for each in files_of(root):
             each.unlink()

@@ -1,16 +1,11 @@
 """The library's own suites, through a remote host over a real server; see `over_server`."""
 
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.stores.suites import run_tests
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parents[1]
+PLUGIN = Path(__file__).with_name("over_server.py")
 PASSED_MIN = 500
 """How many tests pass at least: those that are skipped look into files, disks or the host's own process."""
 REPLICAS = "tests/following/test_replicas.py::test_"
@@ -53,27 +48,13 @@ SHORT = (
 )
 
 
-def through_a_server(tests: Sequence[str], *options: str) -> tuple[str, dict[str, int]]:
-    """Run tests in another process whose hosts are remote ones, and return what it said and how many had each end."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "over_server", "-p", "no:cacheprovider", "-rs"]
-    env = {**os.environ, "PYTHONPATH": str(HERE)}
-    ran = subprocess.run(
-        [*command, *options, *tests], cwd=PROJECT, env=env, capture_output=True, text=True, check=False
-    )
-    said = ran.stdout + ran.stderr
-    last = ran.stdout.rstrip().rpartition("\n")[2]
-    return said, {end: int(count) for count, end in re.findall(r"(\d+) (passed|failed|errors?|skipped)", last)}
-
-
 def test_some_of_the_suites_pass_over_a_server() -> None:
-    said, ends = through_a_server(SHORT)
-    assert ends == {"passed": len(SHORT)}, said
+    assert run_tests(PLUGIN, *SHORT) == {"passed": len(SHORT)}
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 @pytest.mark.feature("S-20")
 def test_the_suites_pass_over_a_server() -> None:
-    said, ends = through_a_server(SUITES, "-n", "2", "-k", "asyncio and not uvloop")
-    assert ends.keys() == {"passed", "skipped"}, said
-    assert ends["passed"] > PASSED_MIN, said
+    ends = run_tests(PLUGIN, *SUITES, "-n", "2", "-k", "asyncio and not uvloop", within_s=None)
+    assert ends["passed"] > PASSED_MIN

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
 from typing import TypeVar, TypeVarTuple
 
 import anyio
 
-from treering.events.disk import Disk
+from treering.events.disk import Disk, OsDisk
 from treering.events.stores.base import Lease, Outcome, Store
-from treering.testing.disks import FaultyDisk, MemoryDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.stores.case import NATIVE, Writer, header_of
 
 T = TypeVar("T")
@@ -81,6 +82,25 @@ class DyingDisk(FaultyDisk):
             if self.left < 0:
                 raise Killed
         return super()._begin(call, *paths)
+
+
+class InterruptedDisk(WrappedDisk):
+    """A disk of the system on which another program acts just before a call."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.act: Callable[[], object] | None = None  # None when it was done
+
+    def before(self, *calls: str, act: Callable[[], object], path: str = "*.jsonl", nth: int = 1) -> None:
+        """Let the other program act before the n-th of some calls for a path that matches a pattern."""
+        self.act, self._calls, self._path, self._left = act, calls, path, nth
+
+    def on_call(self, call: str, *paths: str) -> None:
+        if self.act is not None and call in self._calls and fnmatch(paths[0], self._path):
+            self._left -= 1
+            if self._left == 0:
+                act, self.act = self.act, None
+                act()
 
 
 class HoldingOffload:

@@ -1,5 +1,6 @@
 """While a thread works on a log, what else is asked of the log waits, and gets the state that the thread leaves."""
 
+import asyncio
 import errno
 from collections.abc import Awaitable
 from pathlib import Path
@@ -62,6 +63,22 @@ async def test_a_log_is_released_when_its_append_is_done_and_what_still_waits_fo
     assert await read_all(other, "a.jsonl") == bare(lines(1, 2))
     await other.aclose()
     await store.aclose()
+
+
+async def test_a_log_is_released_although_its_release_is_cancelled_while_it_waits(root: Path) -> None:
+    store, writer, offload = await begun(root)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.append, line(2))
+        await offload.held.wait()
+        releasing = asyncio.create_task(store.release([writer.lease]))
+        for _ in range(2):  # no shield stops that
+            await wait_all_tasks_blocked()
+            releasing.cancel()
+        await wait_all_tasks_blocked()
+        offload.release()
+    with pytest.raises(asyncio.CancelledError):
+        await releasing
+    assert isinstance((await FileStore(root).acquire(["a.jsonl"], "other"))[0], Lease)
 
 
 async def test_an_append_waits_for_what_a_thread_does_with_its_log(root: Path) -> None:

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering.events.disk import FileStat, OsDisk
+from treering.events.disk import OsDisk
 from treering.events.errors import LogReplaced
 from treering.events.stores.base import Cursor
 from treering.events.stores.files import FileStore
@@ -15,7 +15,7 @@ from treering.events.stores.files.log.table import CHUNK, INLINE_MAX
 from treering.testing.disks import WrappedDisk
 from treering.testing.stores.case import bare, line, read_all
 
-from .logs import HEADER, HoldingOffload, own
+from .logs import HEADER, HoldingOffload, InterruptedDisk, own
 
 PATIENCE_S = 30
 LINE = 10_000
@@ -39,21 +39,6 @@ class SlowThreads(WrappedDisk):
             self.reached.set()
             assert self.go.wait(PATIENCE_S)
         return super().pread(fd, length, offset)
-
-
-class RemovingDisk(WrappedDisk):
-    """A disk on which another program removes a file right after its status was read."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.doomed: Path | None = None
-
-    def stat(self, path: str) -> FileStat:
-        stat = super().stat(path)
-        if self.doomed is not None and path == str(self.doomed):
-            self.doomed.unlink()
-            self.doomed = None
-        return stat
 
 
 OLD = [line(number, "old") for number in range(1, 4)]
@@ -111,11 +96,11 @@ async def test_owning_a_log_that_grew_keeps_its_generation(tmp_path: Path) -> No
 
 
 async def test_a_log_that_vanished_while_it_was_read_can_be_owned(tmp_path: Path) -> None:
-    path, disk = tmp_path / "a.jsonl", RemovingDisk()
+    path, disk = tmp_path / "a.jsonl", InterruptedDisk()
     path.write_bytes(HEADER + line(1, "x" * 2 * INLINE_MAX))
     store = FileStore(tmp_path, disk=disk)
     before = (await store.open("a.jsonl")).head
-    disk.doomed = path
+    disk.before("open", act=path.unlink)
     with pytest.raises(LogReplaced):
         await store.read("a.jsonl", before.generation, 0)
     assert (await own(store)).lease.header is None

@@ -64,7 +64,7 @@ class TestFileStore(StoreSuite):
         return FileStore(self.folder)
 
     async def another_host(self, store: Store) -> Store:
-        return FileStore(self.folder)
+        return await self.make_store()
 
     def ref(self, name: str) -> Ref:
         return f"{name}.jsonl"

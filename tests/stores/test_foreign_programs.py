@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from treering.events.dialects.native import is_object
-from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LogReplaced, NotASession, SessionNotFound
 from treering.events.stores.base import Committed, Cursor, Failed, Fenced
 from treering.events.stores.files import FileStore, Writes
-from treering.testing.disks import WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, bare, header_of, line, lines, read_all
 
-from .logs import HEADER, PI_HEADER, attempt, own
+from .logs import HEADER, PI_HEADER, InterruptedDisk, attempt, own
 
 
 @pytest.fixture(params=["inline", "thread"])
@@ -192,29 +190,6 @@ async def test_a_file_that_is_no_longer_a_session_is_noticed_while_it_is_closed(
     await store.aclose()
 
 
-class ChangingDisk(WrappedDisk):
-    """A disk on which another program acts just before a call for a log."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.before = ""
-        self.act: Callable[[], object] = lambda: None
-
-    def _is_about_to(self, call: str) -> None:
-        if call == self.before:
-            self.before = ""
-            self.act()
-
-    def open(self, path: str, flags: int) -> int:
-        if path.endswith(".jsonl"):
-            self._is_about_to("open")
-        return super().open(path, flags)
-
-    def pread(self, fd: int, length: int, offset: int) -> bytes:
-        self._is_about_to("pread")
-        return super().pread(fd, length, offset)
-
-
 def rewrite_with_an_open_end(log: Path) -> None:
     log.write_bytes(HEADER + line(11) + line(12)[:-1])
 
@@ -238,7 +213,7 @@ def garble(log: Path) -> None:
 async def test_lines_that_change_while_they_are_read_are_not_mixed_with_others(
     root: Path, log: Path, call: str, change: Callable[[Path], None], left: int, text: str, is_owned: bool
 ) -> None:
-    disk = ChangingDisk()
+    disk = InterruptedDisk()
     store = FileStore(root, disk=disk, offload=AtOnce(), open_files_max=1)
     log.write_bytes(HEADER + line(1) + b"".join(lines(2, 4, text)))
     (root / "b.jsonl").write_bytes(HEADER + line(1))
@@ -247,10 +222,10 @@ async def test_lines_that_change_while_they_are_read_are_not_mixed_with_others(
     before = (await store.open("a.jsonl")).head
     assert len(await read_all(store, "a.jsonl")) == 4
     await read_all(store, "b.jsonl")  # uses the only open file
-    disk.before, disk.act = call, lambda: change(log)
+    disk.before(call, act=lambda: change(log))
     with pytest.raises(LogReplaced):
         await store.bodies("a.jsonl", before.generation, [2, 4])
-    assert disk.before == ""
+    assert disk.act is None
     after = (await store.open("a.jsonl")).head
     assert after.generation != before.generation
     left -= is_owned and change is rewrite_with_an_open_end

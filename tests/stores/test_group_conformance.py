@@ -12,6 +12,3 @@ from . import test_conformance
 class TestGroupStore(test_conformance.TestFileStore):
     async def make_store(self) -> Store:
         return FileStore(self.folder, durability="group")
-
-    async def another_host(self, store: Store) -> Store:
-        return FileStore(self.folder, durability="group")

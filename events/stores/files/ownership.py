@@ -11,7 +11,7 @@ from ...disk.disk import is_slow_folder, opened
 from ...disk.disk_errors import opening_log, refusing_to_write, refusing_when_full
 from ...disk.packed import packed_forms
 from ...errors import Conflict, LogDamaged, NotASession, SessionLocked
-from ...offload import carried_out
+from ...offload import carried_out, seen_through
 from ..base import Cursor, Lease, Ref
 from . import packing
 from .durability.flushing import ReleasedLogs, flush_unjournaled, make_durable, resolve, write_again
@@ -244,16 +244,19 @@ class Ownership:
     # -- releasing
 
     async def release(self, lease: Lease) -> None:
-        """Release a log as soon as no worker thread works on it; do nothing if the lease has ended."""
-        while (log := self._logs.leased(lease)) is not None and log.busy:
-            await self._logs.until_idle(log)
-        if log is not None:
-            self.release_now(log)
+        """Release a log as soon as no worker thread works on it; do nothing if the lease has ended.
 
-    def release_now(self, log: Log) -> None:
-        """Release a log on which no worker thread works."""
-        self._released.note_released(log)
-        self._logs.disown(log)
-        held, log.held = log.held, None
-        if held is not None:
-            self._locks.give_back(held)
+        Also if the caller is cancelled meanwhile: nobody would release the log after it.
+        """
+        log = self._logs.leased(lease)
+        if log is None:
+            return
+        cancellation = await seen_through(partial(self._logs.until_idle, log), lambda: not log.busy)
+        if self._logs.leased(lease) is log:
+            self._released.note_released(log)
+            self._logs.disown(log)
+            held, log.held = log.held, None
+            if held is not None:
+                self._locks.give_back(held)
+        if cancellation is not None:
+            raise cancellation

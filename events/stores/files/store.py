@@ -425,7 +425,7 @@ class FileStore(Leases):
         await self._logs.exclusively(log, lambda: work(log))
         if self._logs.leased(lease) is log:
             log.header = None  # its state must not be reused by readers
-            self._ownership.release_now(log)
+            await self._ownership.release(lease)
 
     async def unpack(self, lease: Lease) -> Lease:
         """Unpack a packed log; see `Packs.unpack`.
@@ -463,10 +463,8 @@ class FileStore(Leases):
         logs.closed = logs.closed or "this store is closed: open another one"
         with anyio.CancelScope(shield=True):
             for log in list(logs.owned.values()):
-                while log.busy:
-                    await logs.until_idle(log)
-                if logs.owned.get(log.ref) is log:
-                    self._ownership.release_now(log)
+                if log.lease is not None:
+                    await self._ownership.release(log.lease)
             if self._group is not None:
                 await self._group.aclose()
         logs.open_files.close()

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class
 from msgspec import Struct
@@ -17,7 +18,7 @@ from msgspec import Struct
 from ....dialects.base import Dialect
 from ....disk import Disk, write_all
 from ....errors import AppendInDoubt
-from ....offload import Offload, carried_out
+from ....offload import Offload, carried_out, seen_through
 from ...base import Cursor, InDoubt
 from ..log.log import Log
 from ..log.table import chunks
@@ -220,13 +221,7 @@ class Syncer:
         """Run all jobs to completion, even if the caller is cancelled; jobs must not raise."""
         call = _Call(len(jobs))
         self._waiting.extend((call, job) for job in jobs)
-        cancellation: BaseException | None = None
-        with CancelScope(shield=True):
-            while call.left:
-                try:
-                    await self._take_part(call)
-                except get_cancelled_exc_class() as error:
-                    cancellation = error
+        cancellation = await seen_through(partial(self._take_part, call), lambda: not call.left)
         if call.error is not None:
             raise call.error
         if cancellation is not None:

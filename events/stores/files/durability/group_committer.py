@@ -13,15 +13,16 @@ the journal is kept until the file has been written again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
+from anyio import Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
 from msgspec import Struct
 
 from ....disk import Disk, flush_file
 from ....disk.disk_errors import reason_of, remedy_of
 from ....errors import AppendInDoubt
-from ....offload import carried_out
+from ....offload import carried_out, seen_through
 from ....telemetry import logger
 from ...base import InDoubt
 from ..log.log import Log
@@ -33,12 +34,11 @@ from .own_journals import LandedAppend, OwnJournals
 class Round:
     """Appends that become durable together."""
 
-    __slots__ = ("done", "error", "landed", "settled")
+    __slots__ = ("done", "error", "landed")
 
     def __init__(self) -> None:
         self.landed: list[LandedAppend] = []
-        self.done = Event()
-        self.settled = False  # whether the outcomes of all appends are final
+        self.done = Event()  # set when the outcomes of all appends are final
         self.error: BaseException | None = None  # why it is uncertain that the appends are durable
 
 
@@ -70,29 +70,18 @@ class GroupCommitter:
 
     async def commit(self, landed: Sequence[LandedAppend]) -> None:
         """Make appends durable; when this returns, their round is settled."""
-        this_round = self._gathering
-        if this_round is not None:
-            this_round.landed += landed
-            try:
-                await this_round.done.wait()
-            except get_cancelled_exc_class() as error:
-                await self._finish_round(this_round, error, leads=False)
-            return
-        this_round = self._gathering = Round()
+        leads = self._gathering is None
+        this_round = self._gathering = self._gathering or Round()
         this_round.landed += landed
-        await self._finish_round(this_round, None, leads=True)
-
-    async def _finish_round(self, this_round: Round, cancellation: BaseException | None, *, leads: bool) -> None:
-        """Lead a round or wait for it, even if the caller is cancelled."""
-        with CancelScope(shield=True):
-            while not this_round.settled:
-                try:
-                    if leads:
-                        await self._lead(this_round)
-                    else:
-                        await this_round.done.wait()
-                except get_cancelled_exc_class() as error:
-                    cancellation = error
+        cancellation: BaseException | None = None
+        if not leads:
+            try:
+                await this_round.done.wait()  # most callers do, and a scope would take half as long again
+            except get_cancelled_exc_class() as error:
+                cancellation = error
+        if not this_round.done.is_set():
+            step = partial(self._lead, this_round) if leads else this_round.done.wait
+            cancellation = await seen_through(step, this_round.done.is_set) or cancellation
         if cancellation is not None and current_effective_deadline() != float("-inf"):
             raise cancellation  # that of a cancelled scope is delivered again, after the caller received its outcome
 
@@ -132,7 +121,6 @@ class GroupCommitter:
                 self._note_doubt(each, this_round.error)
             log.note_idle()
         self._running = None
-        this_round.settled = True
         this_round.done.set()
 
     def _note_doubt(self, landed: LandedAppend, error: BaseException) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 
 import psycopg
-from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
+from anyio import Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
 
 from ...events.errors import AppendFailed, AppendInDoubt, TreeringError
-from ...events.offload import Offload, carried_out
+from ...events.offload import Offload, carried_out, seen_through
 from ...events.stores.base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
 from .connections import Connections, is_lost
 from .owning import Holdings, history_of
@@ -127,7 +128,8 @@ class Committer:
                     cancellation = error
             if not batch.done.is_set():
                 try:
-                    cancellation = await self._see_through(batch, is_led=is_led) or cancellation
+                    step = partial(self._lead, batch) if is_led else batch.done.wait
+                    cancellation = await seen_through(step, batch.done.is_set) or cancellation
                 except Exception as error:  # noqa: BLE001  # the next batch may be this caller's to lead, too
                     broken = error
             outcomes += batch.outcomes[begin:end]
@@ -160,17 +162,6 @@ class Committer:
             joined.append((batch, begin, len(batch.appends), is_led))
         self._waiting += len(appends)
         return joined
-
-    async def _see_through(self, batch: _Batch, *, is_led: bool) -> BaseException | None:
-        """Wait until a batch is done, and return how the caller was cancelled meanwhile, which hinders nothing."""
-        cancellation: BaseException | None = None
-        with CancelScope(shield=True):
-            while not batch.done.is_set():
-                try:
-                    await (self._lead(batch) if is_led else batch.done.wait())
-                except get_cancelled_exc_class() as error:  # asyncio cancels a task without regard to shields
-                    cancellation = error
-        return cancellation
 
     async def _lead(self, batch: _Batch) -> None:
         """Send a batch when there is a place for its statement."""

@@ -8,13 +8,14 @@ statement leads the next one. A question that comes alone is asked alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import compress
 from typing import Generic, TypeVar
 
-from anyio import CancelScope, Event, get_cancelled_exc_class
+from anyio import Event
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 
-from ...events.offload import Offload, carried_out
+from ...events.offload import Offload, carried_out, seen_through
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -74,22 +75,20 @@ class Gatherer(Generic[Q, A]):
     async def carry_out(self, question: Q) -> A:
         """Return the answer to a question; a caller that is cancelled by force is told so when the answer is there."""
         self._waiting.append(asked := _Asked[Q, A](question))
-        cancellation: BaseException | None = None
-        with CancelScope(shield=True):
-            while not asked.is_done:
-                try:
-                    if asked.is_taken or self._under_way >= self._at_once:
-                        asked.woken = Event()
-                        await asked.woken.wait()
-                    else:
-                        await self._lead()
-                except get_cancelled_exc_class() as error:  # asyncio cancels a task without regard to shields
-                    cancellation = error
+        cancellation = await seen_through(partial(self._take_part, asked), lambda: asked.is_done)
         if cancellation is not None:
             raise cancellation
         if asked.error is not None:
             raise asked.error
         return asked.answers[0]
+
+    async def _take_part(self, asked: _Asked[Q, A]) -> None:
+        """Lead, or wait for whoever does."""
+        if asked.is_taken or self._under_way >= self._at_once:
+            asked.woken = Event()
+            await asked.woken.wait()
+        else:
+            await self._lead()
 
     async def _lead(self) -> None:
         """Ask what all callers wait for."""
