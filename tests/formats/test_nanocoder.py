@@ -33,17 +33,8 @@ read = reader(folder, "session-n-1")
 
 
 def message(seq: int, role: str, content: str = "", **more: object) -> dict[str, object]:
-    parent = f"m{seq - 1}" if seq > 1 else None
-    time = f"2026-03-01T09:00:{seq:02d}.000Z"
-    return {
-        "id": f"m{seq}",
-        "seq": seq,
-        "parentId": parent,
-        "timestamp": time,
-        "role": role,
-        "content": content,
-        **more,
-    }
+    place = {"id": f"m{seq}", "seq": seq, "parentId": f"m{seq - 1}" if seq > 1 else None}
+    return {**place, "timestamp": f"2026-03-01T09:00:{seq:02d}.000Z", "role": role, "content": content, **more}
 
 
 PROVIDER = {"type": "llamacpp", "model": "qwen", "contextWindow": 8192, "baseUrl": "http://localhost:8080"}
@@ -304,21 +295,10 @@ def test_the_latest_summary_becomes_a_compaction_others_are_custom(tmp_path: Pat
     path = folder(tmp_path / "session-n-1", {**METADATA, "context": {"summaryMessageId": "m2"}}, MESSAGES)
     (path / "summaries").mkdir()
     for key, last in (("aa", "m2"), ("bb", "m1")):
-        limits = {
-            "startMessageId": "m1",
-            "endMessageId": last,
-            "startSeq": 1,
-            "endSeq": int(last[1]),
-            "messageCount": 2,
-        }
-        summary = {
-            "id": f"s-{key}",
-            "createdAt": "2026-03-01T09:30:00Z",
-            "range": limits,
-            "originalTokens": 40,
-            "summary": {"content": f"Sum {key}", "tokens": 4, "model": "qwen"},
-            "compressionRatio": 0.1,
-        }
+        limits = {"startMessageId": "m1", "endMessageId": last, "startSeq": 1, "endSeq": int(last[1])}
+        about = {"id": f"s-{key}", "createdAt": "2026-03-01T09:30:00Z", "range": {**limits, "messageCount": 2}}
+        said = {"summary": {"content": f"Sum {key}", "tokens": 4, "model": "qwen"}, "originalTokens": 40}
+        summary = {**about, **said, "compressionRatio": 0.1}
         (path / "summaries" / f"{key}.json").write_text(json.dumps(summary))
     (session,) = read_sessions(path)
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))

@@ -31,17 +31,9 @@ def answer(name: str, created: int, *parts: Part, **more: object) -> Part:
 
 
 def cleared_call(call_id: str, cleared: object) -> Part:
-    part = call(call_id)
     picture = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGk="}
-    times = {"start": 0, "end": 5, "compacted": cleared}
-    part["state"] = {
-        "status": "completed",
-        "input": {},
-        "output": "A long result.",
-        "attachments": [picture],
-        "time": times,
-    }
-    return part
+    state = {"status": "completed", "input": {}, "output": "A long result.", "attachments": [picture]}
+    return {**call(call_id), "state": {**state, "time": {"start": 0, "end": 5, "compacted": cleared}}}
 
 
 async def texts_in_context(session: Session) -> list[str]:

@@ -70,11 +70,8 @@ def claude(*lines: dict[str, object]) -> list[str]:
     parent, records = None, []
     for number, line in enumerate(lines):
         uuid = f"l{number}"
-        records.append(
-            json.dumps(
-                {"uuid": uuid, "parentUuid": parent, "sessionId": "grown", "timestamp": TIME.format(number), **line}
-            )
-        )
+        place = {"uuid": uuid, "parentUuid": parent, "sessionId": "grown", "timestamp": TIME.format(number)}
+        records.append(json.dumps({**place, **line}))
         parent = uuid
     return records
 

@@ -55,19 +55,24 @@ def nanocoder(count: int, model: str) -> Writer:
     return write
 
 
+def gemini_file(folder: Path, *records: dict[str, object]) -> Path:
+    """Write a session of Gemini with these records."""
+    times = {"startTime": TIME.format(0), "lastUpdated": TIME.format(0)}
+    lines = [{"sessionId": "grown", "projectHash": "ab", **times}, *records]
+    path = folder / "session-1.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return path
+
+
 def gemini(count: int, summary: str) -> Writer:
     def write(folder: Path) -> Path:
         folder.mkdir(exist_ok=True)
-        path = folder / "session-1.jsonl"
-        times = {"startTime": TIME.format(0), "lastUpdated": TIME.format(0)}
         types = {"user": "user", "assistant": "gemini"}
-        records = [
+        records: list[dict[str, object]] = [
             {"id": str(place), "timestamp": TIME.format(1), "type": types[each["role"]], "content": each["content"]}
             for place, each in enumerate(MESSAGES[:count])
         ]
-        lines = [{"sessionId": "grown", "projectHash": "ab", **times}, *records, {"$set": {"summary": summary}}]
-        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        return path
+        return gemini_file(folder, *records, {"$set": {"summary": summary}})
 
     return write
 
@@ -182,15 +187,6 @@ async def test_repeated_imports_follow_a_session_that_continues_in_the_other_pro
             assert len(roles_and_texts(await session.context())) == count
 
 
-def rewinding(folder: Path, *records: dict[str, object]) -> Path:
-    """Write a session of Gemini with these records."""
-    times = {"startTime": TIME.format(0), "lastUpdated": TIME.format(0)}
-    lines = [{"sessionId": "grown", "projectHash": "ab", **times}, *records]
-    path = folder / "session-1.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-    return path
-
-
 def prompt(number: int) -> dict[str, object]:
     return {"id": f"m{number}", "timestamp": TIME.format(number), "type": "user", "content": f"Text {number}"}
 
@@ -202,7 +198,7 @@ async def shown_numbers(session: Session) -> list[str]:
 async def test_a_session_rewound_to_its_beginning_follows_its_source_again(host: SessionHost, tmp_path: Path) -> None:
     records: list[dict[str, object]] = [prompt(1), {"$rewindTo": "m1"}, prompt(2)]
     for end in (2, 3):
-        await host.import_sessions(rewinding(tmp_path, *records[:end]))
+        await host.import_sessions(gemini_file(tmp_path, *records[:end]))
     assert await shown_numbers(await host.load("grown")) == ["2"]
 
 
@@ -211,7 +207,7 @@ async def test_a_session_goes_back_with_its_source_when_that_is_only_rewound(hos
     records: list[dict[str, object]] = [prompt(1), prompt(2), prompt(3), prompt(4), *back[:2], prompt(5), back[2]]
     shown: list[list[str]] = []
     for end in range(4, 9):
-        source = rewinding(tmp_path, *records[:end])
+        source = gemini_file(tmp_path, *records[:end])
         await host.import_sessions(source)
         assert [each.added for each in await host.import_sessions(source)] == [0]
         session = await host.load("grown")
