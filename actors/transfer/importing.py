@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 from msgspec.structs import replace
 
+from ...events.entries import SessionInfo
 from ...events.errors import (
     AppendError,
     Conflict,
@@ -31,6 +32,7 @@ from ...events.findings import LeftOut
 from ...events.stores.base import Append, Lease, Ref
 from ...events.texts import entries_counted
 from ...formats.base import ForeignSession, KeptSession
+from ...formats.chain import Chain
 from ...formats.opening import cannot_read, unreadable
 from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
@@ -255,6 +257,12 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     with_ids = await runtime.offload(seqs_with_ids, log.index)
     advancing, descriptions = await count_advancing(log, with_ids, found)
     existing, leaf_before = await existing_log(core, log, with_ids, incoming, descriptions), log.index.leaf_id
+    title = found.session.header.title
+    is_untitled = header.title is None and log.index.info.name is None
+    if title and is_untitled and isinstance(incoming, Converted) and not (incoming.restate or incoming.continues):
+        chain = Chain(found.format.name, found.session.header.id, header.timestamp)
+        chain.leaf = leaf_before
+        incoming.title = replace(chain.describe(SessionInfo(name=title)), aside=True)
     lines, head = _lines(incoming, existing, found.path), lease.head
     try:
         while batch := await runtime.offload(_batch, lines):

@@ -176,6 +176,7 @@ class Converted(Incoming):
         restate: See `ForeignSession`.
         is_implied: See `ForeignSession`.
         is_of_source: See `ForeignSession`.
+        title: An entry with the title of the source, if the log has none; it stands beside the conversation.
         last_time: The time of the entry that was added last; until then, when the source was changed.
     See `Incoming` for all other attributes.
     """
@@ -185,6 +186,7 @@ class Converted(Incoming):
         super().__init__(header, dialect, dialect.encode_header(header), session.findings, path)
         self.restate, self.is_implied = session.restate, session.is_implied
         self.is_of_source = session.is_of_source
+        self.title: KnownEntry | None = None
         self.last_time = session.changed or EPOCH
         self._source = session
         self._uses_of_id: dict[str, int] = {}
@@ -221,6 +223,7 @@ class Converted(Incoming):
                 entry = self._reparented(entry)
             yield from self._write(self._with_log_ids(entry))
         yield from self._write_rests()
+        yield from self._write(self.title) if self.title is not None else ()
         leaf = self._source.leaf_id
         if leaf is not None:
             leaf = self._parent_for_children_of(leaf)

@@ -201,3 +201,16 @@ async def test_a_session_with_only_injected_messages_has_no_title(host: SessionH
     assert row.title is None
     await session.append_message("user", "Plant.")
     assert [row.title for row in await host.list_sessions()] == ["Plant."]
+
+
+@pytest.mark.parametrize("own", [None, "Mine"])
+async def test_a_title_that_comes_after_the_first_import_is_the_sessions(own: str | None, imported: Import) -> None:
+    """Unless a person gave it one here. The session follows its source as before."""
+    session, row = await imported(claude(("Plant.", False)))
+    if own is not None:
+        await session.set_title(own)
+    for asked in ((), (("Water.", False),)):
+        title = json.dumps({"type": "ai-title", "sessionId": "titled", "aiTitle": "Planting"})
+        session, row = await imported(claude(("Plant.", False), *asked) + title + "\n")
+        assert row.title == (own or "Planting")
+        assert len(await session.messages()) == 1 + len(asked if own is None else ())
