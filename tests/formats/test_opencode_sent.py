@@ -200,3 +200,9 @@ async def test_a_revert_that_was_taken_back_shows_all_again(imported: Import) ->
     await imported(*WHOLE, revert=revert("03"))
     session = await imported(*WHOLE, time={"created": 0, "updated": 6000})
     assert (await texts_in_context(session))[-1] == "Answer 04."
+
+
+async def test_a_prompt_whose_parts_are_not_written_so_far_comes_with_them(imported: Import) -> None:
+    await imported(prompt("01", 1000), record("02", "user", 2000))
+    session = await imported(prompt("01", 1000), prompt("02", 2000), answer("03", 3000))
+    assert await texts_in_context(session) == ["Question 01.", "Question 02.", "Answer 03."]

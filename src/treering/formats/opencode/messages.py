@@ -205,7 +205,7 @@ def model_of(info: Object) -> tuple[str, str]:
 
 
 def read_user(record: Record, notes: Notes) -> Iterator[Item]:
-    """Read a user message."""
+    """Read a user message; one without parts is left to a later import, for which they will have been written."""
     time = created(record.info)
     content: list[Content] = []
     rest: list[Item] = []
@@ -223,7 +223,7 @@ def read_user(record: Record, notes: Notes) -> Iterator[Item]:
             notes.skip(f"part {kind}")
         else:
             rest.append(_custom(part, time, notes))
-    if content or not record.parts:
+    if content:
         marks = marks_of(content, lambda at, part: len(part.text.content) if at in synthetic else 0)
         yield Item(Message("user", tuple(content), raw_metadata=kept_json(marks) if marks else None), time)
     yield from rest
