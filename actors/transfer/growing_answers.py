@@ -1,9 +1,10 @@
 """Answers that were imported before they were complete, and how the rest of them follows.
 
 A source may be read while a model is still answering. The next import finds the same answer, by its id, with more
-parts, a longer text, or newer usage. No entry is changed: what is missing is appended as an entry of its own, either a
-rest of the answer (its first, its second, and so on) or a record of the additional usage. The ids of these entries are
-derived from the answer's id, so that later imports find them again.
+parts, a longer text, newer usage, or arguments of calls that had none. No entry is changed: what is missing is appended
+as an entry of its own, which is a rest of the answer (its first, its second, and so on), a record of the additional
+usage, or an edit after which contexts show the calls with their arguments. The ids of these entries are derived from
+the answer's id, so that later imports find them again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...events.content import Content, TextPart, ThinkingPart, ToolUsePart, text
-from ...events.entries import KnownEntry, Message, MessageEntry, Usage, UsageEntry, UsageRecord
+from ...events.entries import ContextEdit, KnownEntry, Message, MessageEntry, Usage, UsageRecord, entry_of
 from ...formats.chain import derived_id
 from ...projections.usage import NOTHING
 
@@ -38,12 +39,14 @@ class Growth(Struct, frozen=True):
     Attributes:
         rests: The ids of the answer's rests in the log, in order.
         records: The ids of the records of its additional usage in the log.
-        missing: The entry that the log lacks, without its place in the tree; None if it lacks nothing.
+        edits: The ids of the edits in the log that give its calls their arguments.
+        missing: The entries that the log lacks, without their place in the tree.
     """
 
-    rests: tuple[str, ...]
-    records: tuple[str, ...]
-    missing: KnownEntry | None
+    rests: Sequence[str]
+    records: Sequence[str]
+    edits: Sequence[str] = ()
+    missing: Sequence[KnownEntry] = ()
 
 
 def growth(entry: MessageEntry, has: Callable[[str], bool], latest: Latest, session: str) -> Growth:
@@ -57,20 +60,38 @@ def growth(entry: MessageEntry, has: Callable[[str], bool], latest: Latest, sess
     """
     *rests, next_rest_id = _derived_ids(session, entry.id, "rest", has)
     *records, next_record_id = _derived_ids(session, entry.id, "usage", has)
-    known = [latest.answers[each] for each in (entry.id, *rests) if each in latest.answers]
+    known = {each: latest.answers[each] for each in (entry.id, *rests) if each in latest.answers}
     if len(known) <= len(rests):
-        return Growth(tuple(rests), tuple(records), None)
-    known_usages = [*(each.usage for each in known), *map(latest.usages.get, records)]
+        return Growth(rests, records)
+    known_usages = [*(each.usage for each in known.values()), *map(latest.usages.get, records)]
     more = (entry.message.usage or NOTHING).beyond(sum(filter(None, known_usages), NOTHING))
     more_usage = None if more == NOTHING else more
-    content = _missing_parts(entry.message.content, [part for each in known for part in each.content])
-    missing: KnownEntry | None = None
+    content = _missing_parts(entry.message.content, [part for each in known.values() for part in each.content])
+    edits, missing = list[str](), list[KnownEntry]()
     if content:
-        missing = replace(entry, id=next_rest_id, message=replace(entry.message, content=content, usage=more_usage))
+        rest = replace(entry.message, content=content, usage=more_usage)
+        missing.append(replace(entry, id=next_rest_id, message=rest))
     elif more_usage is not None:
         record = UsageRecord("response", more_usage, entry.message.provider, entry.message.model)
-        missing = UsageEntry(id=next_record_id, parent_id=None, timestamp=entry.timestamp, usage=record)
-    return Growth(tuple(rests), tuple(records), missing)
+        missing.append(entry_of(record, id=next_record_id, parent_id=None, timestamp=entry.timestamp))
+    calls = {part.tool_use.id: part for part in entry.message.content if isinstance(part, ToolUsePart)}
+    for target, message in known.items():
+        shown = tuple(_with_arguments(part, calls) for part in message.content)
+        gained = sum(part is not before for part, before in zip(shown, message.content, strict=True))
+        ids = [derived_id(session, target, f"arguments {number}") for number in range(1, gained + 1)]
+        edits += filter(has, ids)
+        if ids and not has(ids[-1]):
+            edit = ContextEdit(target, shown)
+            missing.append(entry_of(edit, id=ids[-1], parent_id=None, timestamp=entry.timestamp))
+    return Growth(rests, records, edits, missing)
+
+
+def _with_arguments(part: Content, calls: Mapping[str, ToolUsePart]) -> Content:
+    """Return a call that had no arguments as it is in `calls`, and any other part unchanged."""
+    if not isinstance(part, ToolUsePart) or part.tool_use.input:
+        return part
+    call = calls.get(part.tool_use.id, part)
+    return call if call.tool_use.input else part
 
 
 def _derived_ids(session: str, answer: str, kind: str, has: Callable[[str], bool]) -> Iterator[str]:

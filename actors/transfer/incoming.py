@@ -162,13 +162,6 @@ class Copied(Incoming):
             self.findings.append(Finding(self._path, None, None, "damaged", "warning", message))
 
 
-class _PendingRest(Struct):
-    """The rest of an answer, and the entry that it is going to follow."""
-
-    entry: KnownEntry
-    parent_id: str
-
-
 class Converted(Incoming):
     """A session of another program, converted to a native one.
 
@@ -193,7 +186,7 @@ class Converted(Incoming):
         self._parent_by_source_id: dict[str, str | None] = {}  # the log entry for children of a source entry
         self._log_ids: dict[str, str] = {}  # of entries that the log has under other ids
         self._continuations: dict[str, str] = {}  # the rest of an answer, between an entry and its new children
-        self._pending_rests: list[_PendingRest] = []
+        self._pending_rests: list[KnownEntry] = []  # each below the entry that it is going to follow
         self._descriptive: dict[str, str | None] = {}  # parents of entries that only describe what the log has
         self._partial_batches: set[str] = set()  # the log has some of their entries: the others form no batch
         self._tail: str | None = None
@@ -361,14 +354,8 @@ class Converted(Incoming):
 
     def _line(self, entry: KnownEntry) -> bytes:
         """Encode an entry. A message was made of decoded values, so its line is not decoded again, which is slow."""
-        is_native = self.dialect.name == NativeDialect.name
-        if (
-            is_native
-            and type(entry) is MessageEntry
-            and entry.id
-            and entry.message.role
-            and entry.timestamp.tzinfo is UTC
-        ):
+        is_message = type(entry) is MessageEntry and entry.id and entry.message.role
+        if is_message and entry.timestamp.tzinfo is UTC and self.dialect.name == NativeDialect.name:
             with suppress(ValueError):  # `write` below reports what is wrong
                 line = _encode(entry)
                 if b"\n" not in line:
@@ -385,32 +372,33 @@ class Converted(Incoming):
         if entry.aside or parent is None:
             return
         self._tail = parent
-        for rest in self._pending_rests:
+        for position, rest in enumerate(self._pending_rests):
             if entry.parent_id == rest.parent_id:  # a rest goes below everything that the log has after its answer
-                rest.parent_id = parent
+                self._pending_rests[position] = replace(rest, parent_id=parent)
 
     def _note_growth(self, entry: MessageEntry, existing: ExistingLog) -> None:
         """Note what an answer contains beyond the part of it that the log has."""
         change = growth(entry, existing.has, existing.latest, self.header.id)
-        self.matched += len(change.rests)
-        for known in (*change.rests, *change.records):
+        self.matched += len(change.rests) + len(change.edits)
+        for known in (*change.rests, *change.records, *change.edits):
             above = existing.parent_of(known)
             if above is not None:
                 self._continuations[above] = known
-        if change.missing is not None:
-            self._pending_rests.append(_PendingRest(change.missing, self._parent_for_children_of(entry.id) or entry.id))
+        below = self._parent_for_children_of(entry.id) or entry.id
+        self._pending_rests += [replace(each, parent_id=below) for each in change.missing]
 
     def _write_rests(self) -> Iterator[bytes]:
         """Write the rests of answers below what the log has of their branches; new entries follow below them."""
         for each in self._pending_rests:
             tail, added = self._tail, self.added
-            self._uses_of_id[each.entry.id] = 1
+            self._uses_of_id[each.id] = 1
             self.entries += 1  # unless it cannot be written
-            self.messages += type(each.entry) is MessageEntry
-            yield from self._write(replace(each.entry, parent_id=each.parent_id))
-            if self.added > added:
-                self._continuations[each.parent_id] = each.entry.id
-            if each.parent_id != tail:
+            self.messages += type(each) is MessageEntry
+            rest = self._reparented(each)
+            yield from self._write(rest)
+            if self.added > added and rest.parent_id is not None:
+                self._continuations[rest.parent_id] = each.id
+            if rest.parent_id != tail:
                 self._tail = tail
         self._pending_rests.clear()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from treering import Session, SessionHost, plain_text
-from treering.events.content import ToolResultPart, tool_result
+from treering.events.content import ToolResultPart, ToolUsePart, tool_result
 from treering.events.entries import ContextEdit, ContextEditEntry, MessageEntry, ToolExecutionEntry
 
 from .conftest import ParsedSession, Read, reader
@@ -206,3 +206,18 @@ async def test_a_prompt_whose_parts_are_not_written_so_far_comes_with_them(impor
     await imported(prompt("01", 1000), record("02", "user", 2000))
     session = await imported(prompt("01", 1000), prompt("02", 2000), answer("03", 3000))
     assert await texts_in_context(session) == ["Question 01.", "Question 02.", "Answer 03."]
+
+
+async def test_a_call_that_was_imported_before_its_arguments_is_shown_with_them(imported: Import) -> None:
+    def answered(first: Part, second: Part, *more: Part) -> Part:
+        states = [{"status": "running", "input": each} for each in (first, second)]
+        calls = [{**call(f"c{number}"), "state": state} for number, state in enumerate(states)]
+        return answer("02", 2000, STEP_START, *calls, *more)
+
+    known: list[tuple[Part, Part]] = [({}, {}), ({"a": 1}, {}), ({"a": 1}, {"b": 2})]
+    for inputs in known:
+        session = await imported(prompt("01", 1000), answered(*inputs))
+        content = (await session.context()).messages[1].message.content
+        assert tuple(part.tool_use.input for part in content if isinstance(part, ToolUsePart)) == inputs
+    session = await imported(prompt("01", 1000), answered({"a": 1}, {"b": 2}, text("Both.")), prompt("03", 3000))
+    assert (await texts_in_context(session))[-1] == "Question 03."

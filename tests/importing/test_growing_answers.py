@@ -351,13 +351,13 @@ def test_the_imported_pieces_of_an_answer_add_up_to_the_whole(
             answers["m"] = entry.message
             continue
         missing = growth(entry, lambda each: each in answers or each in usages, Latest(answers, usages), "s").missing
-        if isinstance(missing, MessageEntry):
-            answers[missing.id] = missing.message
-        elif isinstance(missing, UsageEntry):
-            usages[missing.id] = missing.usage.usage
-        else:
-            assert missing is None
-    assert missing is None, "a second look at the whole finds nothing new"
+        for each in missing:
+            if isinstance(each, MessageEntry):
+                answers[each.id] = each.message
+            else:
+                assert isinstance(each, UsageEntry)
+                usages[each.id] = each.usage.usage
+    assert not missing, "a second look at the whole finds nothing new"
     pieces = [part for message in answers.values() for part in message.content]
     assert contents_of(pieces) == contents_of(content)
     assert sum_of(answers, usages) == usage
