@@ -72,6 +72,10 @@ async def archived(host: SessionHost) -> None:
     await host.archive("a")
 
 
+async def appended(host: SessionHost) -> None:
+    await (await host.load("a")).append_message("user", LARGE)
+
+
 async def twice(host: SessionHost) -> None:
     await archived_and_brought_back(host)
     await archived_and_brought_back(host)
@@ -134,23 +138,26 @@ READS: list[Read] = [read_entry, read_context, read_entries, read_fork]
 @pytest.mark.parametrize(
     ("read", "change"),
     [
-        *product(READS, [*MOVES, *DELETIONS]),
+        *product(READS, [*MOVES, appended, *DELETIONS]),
         *product(READS[1:], REPLACEMENTS),  # a single entry is none of the new session
     ],
 )
 @READ_ONLY
+@pytest.mark.parametrize("is_archived", [False, True])
 @pytest.mark.usefixtures("session")
 async def test_a_read_finds_moved_lines_starts_again_with_replaced_ones_and_says_if_they_are_gone(
-    host: SessionHost, offload: InterruptedOffload, read: Read, change: Change, read_only: bool
+    host: SessionHost, offload: InterruptedOffload, read: Read, change: Change, read_only: bool, is_archived: bool
 ) -> None:
     session = await host.load("a", read_only=read_only)
+    if is_archived:
+        await archived(host)
     await session.refresh()
     offload.meanwhile = lambda: change(host)
     if change in DELETIONS:
         with pytest.raises(SessionNotFound):
             await read(session)
     else:
-        assert await read(session) == (len(LARGE) if change in MOVES else len("another session"))
+        assert await read(session) == (len("another session") if change in REPLACEMENTS else len(LARGE))
     assert offload.meanwhile is None
 
 

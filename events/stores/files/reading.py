@@ -47,12 +47,12 @@ class Reader:
     async def read(self, ref: Ref, generation: str, after: int, through: int | None) -> Page:
         """Read the next page; see `Store.read`."""
         log = await self._at_generation(ref, generation)
-        table, end = log.table, log.head.seq
+        end = log.head.seq
         last = end if through is None else min(through, end)
         if after >= last:
             return Page(after + 1, [], after < end)
-        last = table.last_that_fits(after, last, CHUNK)
-        lines = await self._lines(log, table, [(after + 1, last)])
+        last = log.table.last_that_fits(after, last, CHUNK)
+        lines = await self._lines(log, [(after + 1, last)])
         return Page(after + 1, lines, last < end)
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
@@ -66,7 +66,7 @@ class Reader:
         if sorted_seqs and not 0 < sorted_seqs[0] <= sorted_seqs[-1] <= log.head.seq:
             raise InvalidInput(f"{ref} has only the lines 1 to {log.head.seq}, and others were requested")
         runs = log.table.runs(sorted_seqs, CHUNK)
-        lines = dict(zip(sorted_seqs, await self._lines(log, log.table, runs), strict=True))
+        lines = dict(zip(sorted_seqs, await self._lines(log, runs), strict=True))
         return [lines[seq] for seq in seqs]
 
     async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
@@ -209,13 +209,14 @@ class Reader:
 
     # -- lines
 
-    async def _lines(self, log: Log, table: Table, runs: list[tuple[int, int]]) -> Sequence[bytes]:
-        """Read runs of lines, on the event loop if they are small.
+    async def _lines(self, log: Log, runs: list[tuple[int, int]], *, again: bool = False) -> Sequence[bytes]:
+        """Read runs of lines, on the event loop if they are small; once more if another form took the place of the log.
 
         Raises:
             LogReplaced: The file does not hold these lines; the log has been reloaded with a new generation.
             OSError: The file cannot be read.
         """
+        table, generation = log.table, log.generation
         size = sum(table.ends[last] - table.ends[first - 1] for first, last in runs)
         try:
             if size <= INLINE_MAX and len(runs) <= _RUNS_INLINE_MAX and not log.slow and log.packed is None:
@@ -226,7 +227,9 @@ class Reader:
                 await self._logs.until_idle(log)
             elif log.table is table:
                 await self._reload(log, table)
-            raise log.replaced_error() from None
+            if again:
+                raise log.replaced_error() from None
+        return await self._lines(await self._at_generation(log.ref, generation), runs, again=True)
 
     async def _reload(self, log: Log, table: Table) -> None:
         if log.lease is not None:
