@@ -160,6 +160,8 @@ class EntryFollowing(Generic[T]):
     async def __aexit__(self, *_: object) -> None:
         if self._feed is not None:
             feed, self._feed = self._feed, None
+            cursor = self.cursor  # what was received but not yielded is read again if this is entered again
+            self._generation, self._seq, self._ready = cursor.generation or None, cursor.seq, iter(())
             feed.readers.discard(self)
             self._source.close_feed(feed)
 
