@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -200,6 +200,21 @@ async def test_a_log_is_followed_under_a_second_name(tmp_path: Path, link: Calla
         reader = await host.load(path.with_name("second.jsonl"), read_only=True)
         async with reader.subscribe(after=1) as entries:
             await check_appends(owned, entries, range(2, 5))
+
+
+async def test_a_session_that_was_brought_back_and_archived_again_has_changed(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await create_session(host, "a")
+        await host.archive(session)
+        watches = store_without_polling(tmp_path).capability(Watches)
+        assert watches is not None
+        changes = watches.watch([session.ref])
+        await session.append_message("user", "two")
+        await host.archive(session)
+        with anyio.fail_after(10):
+            assert await anext(changes) == {session.ref}
+    assert isinstance(changes, AsyncGenerator)
+    await changes.aclose()
 
 
 @pytest.mark.parametrize("native", [FailsToWatch, CannotBeCreated])

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ...disk import Disk, is_system_disk
 from ...disk.notices import here
+from ...disk.packed import SUFFIXES
 from ..base import Ref, Stamp
 from ..capabilities import Left
 from .listing import Listing
@@ -24,8 +25,9 @@ Status: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int,
 
 
 def status_of(disk: Disk, path: str) -> Status:
-    """Return the status of a log and of its leaf record."""
-    return _file_status(disk, path), _file_status(disk, path + LEAF_SUFFIX)
+    """Return the status of a log, or else of its packed form, and of its leaf record."""
+    forms = (_file_status(disk, path + suffix) for suffix in ("", *SUFFIXES))
+    return next(filter(None, forms), None), _file_status(disk, path + LEAF_SUFFIX)
 
 
 def _file_status(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
