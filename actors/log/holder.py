@@ -319,6 +319,8 @@ class Holder:
                 is_read = self.feed is not None or self._readers
                 if is_read and self._follower is None and not holders.closing:
                     self._follow_from(actor)
+                if self._texts is not None:
+                    self._texts.so_far(actor.log.index)  # which forgets those that are over
                 if holders.before_passivation is not None:
                     holders.before_passivation(actor)
                 values, self._values = self._values, None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
+from weakref import ref
 
 import anyio
 import pytest
@@ -146,6 +148,25 @@ async def test_a_session_whose_passivation_fails_does_not_keep_others_live() -> 
             assert host.statistics().live == 0
             assert (await host.load("first")).message_count == 0
     assert [(each["event"], each["session_id"]) for each in logs] == [("passivation_failed", "first")] * 2
+
+
+class WatchedText(str):
+    """A text to which there may be a weak reference."""
+
+    __slots__ = ("__weakref__",)
+
+
+async def test_a_passivated_session_keeps_no_text_that_is_over() -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        piece = WatchedText("done")
+        session.emit_text("answer", piece, message="m")
+        kept = ref(piece)
+        del piece
+        await session.append_message("assistant", "done")
+        assert await session.passivate()
+        gc.collect()
+        assert kept() is None
 
 
 async def test_another_host_can_use_a_passivated_session() -> None:
