@@ -198,7 +198,8 @@ class SessionOpening(SessionLookup):
             actor = await core.activated(source, waits=waits)
             if actor is None:
                 return self._of_key(key, source, await source.ready())
-            self.catalog.listing.accessed(ref)
+            if actor.owned.written:  # what nobody ever appends to has no row that would take this up
+                self.catalog.listing.accessed(ref)
         return self._of_key(key, source, actor.log)
 
     def _of_key(self, key: str, source: Source, log: OpenLog) -> Session:

@@ -1,17 +1,19 @@
 """The time of the last access of a session: only loading it and appending to it set it."""
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from treering import SessionHost, SessionSummary
 from treering.actors.host.runtime import Clock
+from treering.testing.clocks import ManualClock
 
 from .sessions import create_session
 
@@ -75,6 +77,21 @@ async def test_the_time_of_a_load_is_in_the_index_and_no_entry(root: Path, index
     os.remove(index_path)
     async with SessionHost(root, clock=clock) as host:
         assert await accessed(host, "s") == row.modified  # the log still has the time of its last entry
+
+
+class Moment(datetime):
+    """A time that can be told from others in memory."""
+
+
+async def test_no_time_of_access_is_kept_of_sessions_that_were_never_appended_to(root: Path) -> None:
+    clock = ManualClock(Moment(2026, 1, 1, tzinfo=UTC), step=timedelta(seconds=1))
+    async with SessionHost(root, clock=clock) as host:
+        for number in range(10):
+            await (await host.get_or_create(f"key:{number}")).close()
+        await host.passivate_idle()
+        await host.flush()
+        gc.collect()
+        assert sum(isinstance(each, Moment) for each in gc.get_objects()) < 10
 
 
 CHILD = """
