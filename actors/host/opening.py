@@ -196,11 +196,9 @@ class SessionOpening(SessionLookup):
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
             source.create(header, self._dialect)
             actor = await core.activated(source, waits=waits)
-            if actor is None:
-                return self._of_key(key, source, await source.ready())
-            if actor.owned.written:  # what nobody ever appends to has no row that would take this up
+            if actor is not None and actor.owned.written:  # without a log, no row would ever take it up
                 self.catalog.listing.accessed(ref)
-        return self._of_key(key, source, actor.log)
+        return self._of_key(key, source, await source.ready() if actor is None else actor.log)
 
     def _of_key(self, key: str, source: Source, log: OpenLog) -> Session:
         """Return the handle of a key's session after checking that this is its log."""

@@ -403,27 +403,20 @@ class Holder:
         holders.runtime.touched.stir(self.ref)
 
     async def _release_followed(self, actor: SessionActor) -> None:
-        """Release an actor once it is quiet, and follow the log meanwhile and afterwards."""
+        """Release an actor once it is quiet, and follow the log meanwhile and afterwards.
+
+        If the caller is cancelled before it is quiet, it stays live.
+        """
         # Whoever is just being answered reads where its entries are, without waiting.
         self._follow_from(actor)
-        try:
-            await self._quiet_and_release(actor)
-        except BaseException:
-            if self.actor is actor:
-                self._unfollow()
-                actor.log.attach(self.feed)
-            raise
-
-    async def _quiet_and_release(self, actor: SessionActor) -> None:
-        """Release an actor once it is quiet; keep it live if the caller is cancelled before."""
         self._withdraw()
         try:
             await actor.mailbox.quiet()
         except BaseException:
             self.actor = actor
             self.holders.live_holders[self.ref] = self
-            if actor.log.feed is not self.feed:
-                actor.log.attach(self.feed)  # there may be other subscribers by now
+            self._unfollow()
+            actor.log.attach(self.feed)  # there may be other subscribers by now
             raise
         await self._release(actor)
 

@@ -52,8 +52,7 @@ class Reader:
         if after >= last:
             return Page(after + 1, [], after < end)
         last = log.table.last_that_fits(after, last, CHUNK)
-        lines = await self._lines(log, [(after + 1, last)])
-        return Page(after + 1, lines, last < end)
+        return Page(after + 1, await self._lines(log, [(after + 1, last)]), last < end)
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """Read single lines; see `Store.bodies`.
