@@ -226,9 +226,10 @@ class Reader:
                 await self._logs.until_idle(log)
             elif log.table is table:
                 await self._reload(log, table)
-            if again:
-                raise log.replaced_error() from None
-        return await self._lines(await self._at_generation(log.ref, generation), runs, again=True)
+        if not again:
+            with suppress(SessionNotFound):
+                return await self._lines(await self._at_generation(log.ref, generation), runs, again=True)
+        raise log.replaced_error()
 
     async def _reload(self, log: Log, table: Table) -> None:
         if log.lease is not None:
