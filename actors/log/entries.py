@@ -218,7 +218,7 @@ class LogEntries:
                 paired = PairedMessages.of(messages[:end], tokenizer, paired)
                 await checkpoint()
         paired = PairedMessages.of(messages, tokenizer, paired)
-        kept = self._runtime.bodies.context(self._number)
+        kept = self._runtime.bodies.context(self._number)  # perhaps another one by now
         if kept is None or kept.context is not context:
             return replace(paired, derived={})  # what is derived from another path is not for the kept one
         kept.paired = paired

@@ -11,9 +11,9 @@ from urllib.parse import quote, unquote
 from ..actors.commands import AppendOptions
 from ..actors.decide import command_entry_id
 from ..actors.session.session import Session
-from ..events.errors import CommandConflict
 from .http.fields import CURSOR_PATTERN, cursor_of
 from .http.problems import Stale
+from .repeats import used_otherwise
 from .routing import Call, as_sent
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ async def once(call: Call[object, object], session: Session, what: str, do: Call
             call.reply_headers |= REPEATED
             return
         if await has_appended(call, session):
-            raise CommandConflict("this Idempotency-Key was used for another request: use a fresh one")
+            raise used_otherwise("request")
         await do()
         request.result = ""
 

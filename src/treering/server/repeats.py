@@ -1,7 +1,7 @@
 """Requests that were carried out: what a repetition with the same Idempotency-Key gets, where no log says it.
 
 Appends are known by their log, for ever, and a session whose id was derived from the key by that id. What is here are
-the other ones: they are known as long as the server runs, up to a number of them.
+the other ones: they are known as long as the server runs, up to a number of them. All requests of one key take turns.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ _IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
 def id_for(principal: Principal, key: str | None) -> str | None:
     """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
     return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
+
+
+def used_otherwise(what: str) -> CommandConflict:
+    """Return the error of a request whose Idempotency-Key another one had: what that was for, in a word or two."""
+    return CommandConflict(f"this Idempotency-Key was used for another {what}: use a fresh one")
 
 
 class Request(Struct):
@@ -69,7 +74,7 @@ class Repeats:
         name = who.name, session_id, key
         while (request := self._known.get(name)) is not None:
             if request.what != what:
-                raise CommandConflict("this Idempotency-Key was used for another request: use a fresh one")
+                raise used_otherwise("request")
             if request.over is None:
                 break
             await request.over.wait()

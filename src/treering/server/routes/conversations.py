@@ -15,7 +15,7 @@ from msgspec import Meta, Raw, Struct
 from ...actors.commands import AppendOptions
 from ...actors.session.session import Session
 from ...events.entries import ContextEdit, Message, Payload, SessionInfo
-from ...events.errors import CommandConflict, LeafMoved, SessionExists
+from ...events.errors import LeafMoved, SessionExists
 from ...events.json_values import JSON, raw_object
 from ...events.providers.responses import Item, items_of, message_of
 from ..conversations import Include, ItemPlace, Listing, items_at, shown
@@ -24,7 +24,7 @@ from ..http.fields import Name
 from ..http.problems import Malformed
 from ..http.wire import encode
 from ..preconditions import REPEATED, appended, has_appended, once
-from ..repeats import id_for
+from ..repeats import id_for, used_otherwise
 from ..routing import Call, Nothing, Routes
 
 routes = Routes()
@@ -137,7 +137,7 @@ async def create_conversation(call: Call[Nothing, NewConversation]) -> Conversat
             raise
         session = await service.host.get_or_create(new.key) if new.key else await service.writing(principal, name)
         if bool(first) != await has_appended(call, session):
-            raise CommandConflict("this Idempotency-Key was used for another conversation: use a fresh one") from None
+            raise used_otherwise("conversation") from None
         if first:
             await session.append_many(first, **options)  # refused if the key was used for others
         call.reply_headers |= REPEATED

@@ -14,7 +14,7 @@ from ...actors.host.names import absolute
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session
 from ...events.entries import SessionInfo, SessionInfoEntry
-from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
+from ...events.errors import EntryNotFound, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
 from ...events.json_values import raw_object
 from ...events.projects import real_path
 from ...events.stores.finding import RowQuery
@@ -26,7 +26,7 @@ from ..http.fields import Count, Folder, Limit, Name, NewFolder, NewId
 from ..http.pages import check_limit
 from ..http.problems import Malformed
 from ..preconditions import REPEATED, appended, check_match
-from ..repeats import id_for
+from ..repeats import id_for, used_otherwise
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service
 from .states import state_of_row
@@ -168,7 +168,7 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
     cwd = None if body.cwd is None else absolute(body.cwd)
     is_other = (header.cwd, header.parent_session, header.parent_entry) != (cwd, body.parent_session, body.parent_entry)
     if is_other or (body.title is not None and await _first_title(session) != body.title.split()):
-        raise CommandConflict("this Idempotency-Key was used for another session: use a fresh one")
+        raise used_otherwise("session")
     return _repeated(call, row)
 
 
@@ -407,4 +407,4 @@ async def _check_same_copy(copy: Session, source: Session, entry_id: str | None)
     """
     is_of_source = copy.header.parent_session in (source.id, source.file_path)
     if not is_of_source or (entry_id is not None and await copy.entry(entry_id) is None):
-        raise CommandConflict("this Idempotency-Key was used for another copy or session: use a fresh one")
+        raise used_otherwise("copy or session")
