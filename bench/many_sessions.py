@@ -65,18 +65,7 @@ class ManySessions(Peer):
         """List the sessions of a root that no earlier run has listed."""
         from treering import SessionHost
 
-        def make(folder: Path) -> None:
-            async def fill() -> Sample:
-                async with SessionHost(folder / "sessions") as host:
-                    for _ in range(job.sessions):
-                        session = await host.create()
-                        for number in range(job.entries):
-                            await session.append_message(("user", "assistant")[number % 2], TEXT_1_KB)
-                return Sample()
-
-            self._run(fill)
-
-        root = space.cached_folder(f"sessions-{job.sessions}-{job.entries}", make) / "sessions"
+        root = listed_sessions(job, space)
 
         async def run() -> Sample:
             if not job.warm:
@@ -150,6 +139,20 @@ class ManySessions(Peer):
                 return Sample(job.sessions, value=float(open_descriptors() - before))
 
         return self._run(run)
+
+
+def listed_sessions(job: Lists, space: Workspace) -> Path:
+    """Return a folder of sessions to list; the first call writes them."""
+    from treering import SyncHost
+
+    def make(folder: Path) -> None:
+        with SyncHost(folder / "sessions") as host:
+            for _ in range(job.sessions):
+                session = host.create()
+                for number in range(job.entries):
+                    session.append_message(("user", "assistant")[number % 2], TEXT_1_KB)
+
+    return space.cached_folder(f"sessions-{job.sessions}-{job.entries}", make) / "sessions"
 
 
 async def create_sessions(host: SessionHost, count: int, message: str = "hello") -> list[Session]:

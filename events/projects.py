@@ -57,7 +57,8 @@ def project_name(path: str | os.PathLike[str]) -> str:
     A manifest that is missing, damaged or without a name is ignored.
     """
     folder = Path(real_path(path))
-    return _name_in_package(folder / "package.json") or _name_in_pyproject(folder / "pyproject.toml") or _base(folder)
+    named = _name_in_package(folder / "package.json") or _name_in_pyproject(folder / "pyproject.toml")
+    return named or folder.name or str(folder)
 
 
 def _stored_name(parent: str, name: str) -> str:
@@ -92,7 +93,3 @@ def _name_in_pyproject(path: Path) -> str:
         return msgspec.convert(document.get("project"), _Package).name.strip()
     except msgspec.ValidationError:
         return ""
-
-
-def _base(folder: Path) -> str:
-    return folder.name or str(folder)

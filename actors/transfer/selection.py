@@ -137,16 +137,7 @@ def header_of(core: HostCore, selection: Selection, dialect: Dialect) -> Header:
     if not selection.whole:
         parent = core.path_of(selection.log.ref) if dialect.parent_by_path else own.id
         return core.new_header(None, dialect=dialect, cwd=own.cwd, parent_session=parent or own.id)[0]
-    return Header(
-        id=own.id,
-        version=dialect.version,
-        timestamp=own.timestamp,
-        cwd=own.cwd,
-        parent_session=own.parent_session,
-        parent_entry=own.parent_entry,
-        key=own.key,
-        title=own.title,
-    )
+    return replace(own, version=dialect.version)
 
 
 async def numbered(log: OpenLog, seqs: Iterable[int]) -> AsyncGenerator[list[Numbered]]:

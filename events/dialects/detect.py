@@ -29,7 +29,6 @@ HEADER_MAX = 16 * 1024 * 1024
 """The most bytes up to the end of the header line; a file whose header does not end by then is not a session."""
 
 _BOM = b"\xef\xbb\xbf"
-_NATIVE_VERSION = 1  # pi's own version 1 has no version key
 _NO_SLOT = b'{"type":"session"'  # the beginning of nearly all headers, which is none of a title slot
 _OMP_KEYS = frozenset({"titleSource", "additionalDirectories", "previousSessionFiles", "providerPromptCacheKey"})
 
@@ -77,21 +76,13 @@ class Row(Struct, frozen=True):
         return loaded
 
 
-def _is_omp(fields: RawFields, slot: TitleSlot | None) -> bool:
-    return slot is not None or not _OMP_KEYS.isdisjoint(fields)
-
-
-def _is_native(fields: RawFields, _: TitleSlot | None) -> bool:
-    return attempt(as_int, fields.get("version")) == _NATIVE_VERSION
-
-
 DialectName: TypeAlias = Literal["native", "pi", "omp"]
 """The dialects in which a host can write new sessions."""
 
 DIALECTS: Mapping[str, Row] = {
-    "omp": Row("omp:OmpDialect", OMP_FORM, _is_omp),
-    "native": Row("native:NativeDialect", NATIVE_FORM, _is_native),
-    "pi": Row("pi.dialect:PiDialect", PI_FORM, lambda fields, slot: True),
+    "omp": Row("omp:OmpDialect", OMP_FORM, lambda fields, slot: slot is not None or not _OMP_KEYS.isdisjoint(fields)),
+    "native": Row("native:NativeDialect", NATIVE_FORM, lambda fields, _: attempt(as_int, fields.get("version")) == 1),
+    "pi": Row("pi.dialect:PiDialect", PI_FORM, lambda fields, slot: True),  # its own version 1 has no version key
 }
 """All dialects, in the order in which a header is held against them."""
 

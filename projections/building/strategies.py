@@ -4,10 +4,13 @@
 - `PrunedTools` shortens the results of old tool calls: it keeps both ends of a file or of a command's output, the first
   hits of a search, and the beginning of anything else. `masking` clears them.
 - `RecentPlusSummary` sends a summary of the older messages, and the last messages unchanged.
-- `MinimalState` sends only the state of the work and the last user message.
+- `MinimalState` sends only the state of the work, the last user message, and the end of a turn that is not over.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -17,7 +20,7 @@ from ...events.errors import ContextOverflow
 from ...events.providers.common import images_of
 from ..context import ContextMessage
 from ..tokens import Tokenizer, context_tokens
-from .pairing import safe_start, starts_from, tool_names, with_results
+from .pairing import has_results, safe_start, starts_from, tool_names, with_results
 from .state_of_work import SessionState, as_entries, extract_session_state, format_state_context, shortened
 from .strategy import ContextSource, NeededSummary, StrategyResult
 from .summaries import RangeKeys, StoredSummary, longest_summary
@@ -212,7 +215,11 @@ _STEPS = ((100, 4000), (40, 1000), (15, 400), (5, 150))
 
 
 class MinimalState:
-    """Send the state of the work and the last user message."""
+    """Send the state of the work and the last user message.
+
+    If the conversation ends with results, the model gets the calls that they answer too, with as many of the turn's
+    steps before them as fit: it would make the same calls again. What does not fit is given in less and less detail.
+    """
 
     name = "minimal-state"
     priority = 4
@@ -221,9 +228,7 @@ class MinimalState:
     needs_state = True
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
-        """Return the state and the last user message; see `ContextStrategy.build`.
-
-        A state that does not fit is given in less and less detail.
+        """Return the state, the last user message and the end of its turn; see `ContextStrategy.build`.
 
         Raises:
             ContextOverflow: Not even the shortest state fits beside the last user message.
@@ -232,14 +237,40 @@ class MinimalState:
         if state is None:
             entries = source.entries or as_entries(source.messages)
             state = extract_session_state(entries, project_path=source.project_path)
-        opening, request = source.messages[: source.opening], last_request(source)
-        for candidate in (state, *(_reduced(state, *step) for step in _STEPS)):
-            state_message = ContextMessage("", Message("system", (text(format_state_context(candidate)),)))
-            messages = (*opening, state_message, request)
-            tokens = context_tokens(messages, tokenizer)
-            if tokens <= budget_tokens:
-                return result_of(source, messages, tokens)
+        begin, request, whole = source.messages[: source.opening], last_request(source), _state_message(state)
+        room = budget_tokens - context_tokens((*begin, whole, request), tokenizer)
+        for turn in _ends_of_turn(source, room, tokenizer):
+            for shown in chain((whole,), (_state_message(_reduced(state, *step)) for step in _STEPS)):
+                messages = (*begin, shown, request, *turn)
+                tokens = context_tokens(messages, tokenizer) if turn or shown is not whole else budget_tokens - room
+                if tokens <= budget_tokens:
+                    ends = zip(reversed(turn), reversed(source.messages), strict=False)
+                    return result_of(source, messages, tokens, sum(one is not other for one, other in ends))
         raise ContextOverflow(f"the state of the work and the last user message do not fit into {budget_tokens} tokens")
+
+
+def _ends_of_turn(source: ContextSource, room: int, tokenizer: Tokenizer) -> Iterator[Sequence[ContextMessage]]:
+    """Yield what to send of a turn that is not over: the steps that have room, then less and less, and then nothing."""
+    messages = source.messages
+    if messages and has_results(messages[-1].message):
+        last = start = safe_start(messages, len(messages) - 1)
+        sizes = source.sizes(tokenizer)
+        while start and (step := safe_start(messages, start - 1)) > source.request and sum(sizes[step:]) <= room:
+            start = step
+        if last > source.request:
+            yield messages[start:]
+            yield messages[last:]
+            for change in (_pruned, _mentioned):
+                yield [with_results(each, tool_names(messages[last:]), change) for each in messages[last:]]
+    yield ()
+
+
+def _state_message(state: SessionState) -> ContextMessage:
+    return ContextMessage("", Message("system", (text(format_state_context(state)),)))
+
+
+def _mentioned(result: ToolResult, _: str) -> ToolResult:
+    return replace(result, content=shortened(result.text, _STEPS[-1][1]))
 
 
 def last_request(source: ContextSource) -> ContextMessage:
@@ -253,10 +284,12 @@ def last_request(source: ContextSource) -> ContextMessage:
     return ContextMessage(request.entry_id, replace(request.message, content=content))
 
 
-def result_of(source: ContextSource, messages: tuple[ContextMessage, ...], tokens: int | None = None) -> StrategyResult:
+def result_of(
+    source: ContextSource, messages: tuple[ContextMessage, ...], tokens: int | None = None, masked: int = 0
+) -> StrategyResult:
     """Return a result with these messages, in which the state represents all others; with their tokens, if counted."""
     included = source.originals(messages)
-    return StrategyResult(messages, included, source.originals(source.messages) - included, tokens=tokens)
+    return StrategyResult(messages, included, source.originals(source.messages) - included, masked, tokens)
 
 
 def _reduced(state: SessionState, lines: int, chars: int) -> SessionState:

@@ -313,19 +313,30 @@ def test_the_smallest_context_is_the_state_and_the_last_user_message() -> None:
     strategy = MinimalState()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("minimal-state", 4, 400)
     source = source_of(
-        message("user", "first"), message("assistant", "ok"), message("user", "last"), *tool_run("ls", "a")
+        message("user", "first"), *tool_run("ls", "a"), message("assistant", "ok"), message("user", "last")
     )
     result = strategy.build(source, 400, TOKENS)
-    assert [each.role for each in result.messages] == ["system", "user"]
     state = extract_session_state(source.entries, project_path="/work/project")
-    assert result.messages[0].message == message("system", format_state_context(state))
-    assert result.messages[1] == source.messages[2]
+    state_message = message("system", format_state_context(state))
+    assert [each.message for each in result.messages] == [state_message, message("user", "last")]
     assert (result.included_count, result.summarized_count) == (1, 4)
     assert strategy.build(source, count_messages([each.message for each in result.messages]), TOKENS) == result
     nothing = strategy.build(source_of(), 400, TOKENS)
     assert [each.role for each in nothing.messages] == ["system", "user"]
     assert nothing.messages[1].message == message("user", "")
     assert (nothing.included_count, nothing.summarized_count) == (0, 0)
+
+
+def test_a_turn_that_is_not_over_keeps_the_calls_that_the_model_waits_for() -> None:
+    """Without their results, the model would make the same calls again, until its turn is stopped."""
+    run = [*tool_run("ls", "a"), *tool_run("ls", "b"), *tool_run("cat", "c", error="x" * 3_000)]
+    source = source_of(message("user", "first"), message("assistant", "ok"), message("user", "last"), *run)
+    seen: dict[tuple[int, int], int] = {}  # the messages of the turn and the characters of its last result
+    for available in range(150, 1_200):
+        result = MinimalState().build(source, available, TOKENS)
+        kept = [each.message for each in result.messages[2:]]
+        seen[len(kept), len("".join(kept[-1].searched())) if kept else 0] = result.masked_count
+    assert seen == {(0, 0): 0, (2, 150): 1, (2, 629): 1, (2, 3_000): 0, (4, 3_000): 0, (6, 3_000): 0}
 
 
 def test_messages_that_a_program_wrote_for_the_user_are_not_the_task_or_the_request() -> None:

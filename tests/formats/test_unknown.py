@@ -231,7 +231,7 @@ UNKNOWN: dict[str, str] = {
     "codex: message field aside": codex(item(type="message", role="user", content="Plant.", aside=NOTED)),
     "codex: message of an unknown role": codex(ASKED, item(type="message", role="critic", content=NOTED)),
     "codex: reasoning field content": codex(
-        item(type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}], content=[SAID]),
+        item(type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}], content=[SAID])
     ),
     "opencode: part of a summary": exported("assistant", PLANT, {"type": "reasoning", "text": NOTED}, **ENDED_SUMMARY),
     "gemini: message of kind aside": gemini({"type": "user", "content": "Plant."}, {"type": "aside", "content": NOTED}),

@@ -249,10 +249,7 @@ async def test_one_of_the_listed_states_is_enough(client: Client) -> None:
         "*",
     ):
         await client.ask("PUT", move, {"entry_id": two["leaf"]}, headers={"If-Match": tags})
-        for write, body in (
-            (url, HELLO),
-            ("/v1/sessions/a/branch", {"entry_id": two["leaf"], "summary": "s"}),
-        ):
+        for write, body in ((url, HELLO), ("/v1/sessions/a/branch", {"entry_id": two["leaf"], "summary": "s"})):
             await client.ask("POST", write, body, headers={"If-Match": tags})
             await client.ask("PUT", move, {"entry_id": two["leaf"]})
     for tags in ("", ",", '"x", "y"', f'"x, {there[1:]}', f'"leaf:", "head:{one["cursor"]}"'):

@@ -106,15 +106,8 @@ class Case:
 @pytest.mark.feature("G-116")
 @every_dialect
 async def test_a_missing_or_later_parent_starts_the_path(tmp_path: Path, dialect: Dialect) -> None:
-    case = Case(
-        tmp_path,
-        dialect,
-        row(dialect, "a", None, "gone"),
-        row(dialect, "b", "nowhere", "b"),
-        row(dialect, "c", "b", "c"),
-        row(dialect, "d", "e", "d"),
-        row(dialect, "e", "c", "e"),
-    )
+    rows = ("a", None, "gone"), ("b", "nowhere", "b"), ("c", "b", "c"), ("d", "e", "d"), ("e", "c", "e")
+    case = Case(tmp_path, dialect, *(row(dialect, *each) for each in rows))
     async with SessionHost(tmp_path) as host:
         session = await host.load(case.path, read_only=True)
         [warning] = (await session.context("c")).warnings

@@ -9,7 +9,7 @@ from .values import Object, as_items, as_object, as_objects
 _MESSAGE_FIELDS = names_in("content displayContent id model parts timestamp tokens type")
 _ANSWER_FIELDS = _MESSAGE_FIELDS | {"thoughts", "toolCalls"}
 _RECORD_FIELDS = names_in(
-    "agentId args description displayName id name renderOutputAsMarkdown result resultDisplay status timestamp",
+    "agentId args description displayName id name renderOutputAsMarkdown result resultDisplay status timestamp"
 )
 _THOUGHT_FIELDS = names_in("description subject timestamp")
 _CALL, _RESPONSE = "functionCall", "functionResponse"

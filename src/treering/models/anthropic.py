@@ -92,14 +92,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         options: Mapping[str, JSON] | None = None,
     ) -> None:
         require("anthropic", "anthropic")
-        super().__init__(
-            model_id,
-            base_url=base_url,
-            api_key=api_key,
-            provider=provider,
-            context_window=context_window,
-            timeout_s=timeout_s,
-        )
+        super().__init__(model_id, provider, context_window, base_url=base_url, api_key=api_key, timeout_s=timeout_s)
         self._max_tokens = max_tokens
         self._cache: Literal["5m", "1h"] | None = cache
         self._thinking: Literal["budget", "adaptive"] | None = thinking

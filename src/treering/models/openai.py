@@ -97,14 +97,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         options: Mapping[str, JSON] | None = None,
     ) -> None:
         require("openai", "openai")
-        super().__init__(
-            model_id,
-            base_url=base_url,
-            api_key=api_key,
-            provider=provider,
-            context_window=context_window,
-            timeout_s=timeout_s,
-        )
+        super().__init__(model_id, provider, context_window, base_url=base_url, api_key=api_key, timeout_s=timeout_s)
         self._max_tokens = max_tokens
         self._thinks = thinks
         self._thinking_field = thinking_field

@@ -135,11 +135,11 @@ class RemoteModel(ABC, Generic[ClientT]):
     def __init__(
         self,
         model_id: str,
+        provider: str,
+        context_window: int | None,
         *,
         base_url: str | None,
         api_key: str | None,
-        provider: str,
-        context_window: int | None,
         timeout_s: float,
     ) -> None:
         check_address(base_url)

@@ -67,7 +67,7 @@ _LINE_FIELDS = names_in(
     "toolUseID toolUseResult turnCompanion type userType uuid version advisorModel",
 )
 _MESSAGE_FIELDS = names_in(
-    "container context_management diagnostics id model role stop_details stop_reason stop_sequence type usage",
+    "container context_management diagnostics id model role stop_details stop_reason stop_sequence type usage"
 )
 _PART_FIELDS = names_in(
     "cache_control caller citations content context data from id input is_error name signature source text thinking",

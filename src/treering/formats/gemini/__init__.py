@@ -54,7 +54,7 @@ _CHECKPOINT = re.compile(
 _CHECKPOINT_PREFIX = "checkpoint-"
 _SESSION_PREFIX = "session-"
 _SESSION_FIELDS = names_in(
-    "directories hasUserOrAssistantMessage kind lastUpdated memoryScratchpad projectHash sessionId startTime summary",
+    "directories hasUserOrAssistantMessage kind lastUpdated memoryScratchpad projectHash sessionId startTime summary"
 )
 _CONTENT_FIELDS = frozenset({"parts", "role"})
 _TYPES: dict[JSON, str] = {"user": "user", "function": "user", "model": "model"}

@@ -38,11 +38,7 @@ class ClaudeCodeTarget:
         lines = list(writing.lines())
         lines[0] |= mark(talk, own_id)
         return Plan(
-            own_id,
-            folder / f"{own_id}.jsonl",
-            json_lines(lines),
-            ("claude", "--resume", own_id),
-            (*writing.left_out,),
+            own_id, folder / f"{own_id}.jsonl", json_lines(lines), ("claude", "--resume", own_id), (*writing.left_out,)
         )
 
 

@@ -35,11 +35,7 @@ class QwenTarget:
         lines = list(writing.lines())
         lines[0] |= mark(talk, own_id)
         return Plan(
-            own_id,
-            folder / f"{own_id}.jsonl",
-            json_lines(lines),
-            ("qwen", "--resume", own_id),
-            (*writing.left_out,),
+            own_id, folder / f"{own_id}.jsonl", json_lines(lines), ("qwen", "--resume", own_id), (*writing.left_out,)
         )
 
 

@@ -31,7 +31,7 @@ _MESSAGE_FIELDS = names_in(
 _ANSWER_FIELDS = names_in("durationMs finishReason model toolCalls")
 _RESULT_FIELDS = frozenset({"callId", "name"})
 _RUN_FIELDS = names_in(
-    "args arguments durationMs id messageId result resultTokens seq timestamp tokens tool toolCallId",
+    "args arguments durationMs id messageId result resultTokens seq timestamp tokens tool toolCallId"
 )
 _OUTPUT_FIELDS = names_in("content error exitCode success")
 _SUMMARY_FIELDS = names_in("compressionRatio createdAt id originalTokens range summary")

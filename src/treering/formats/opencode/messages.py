@@ -57,7 +57,7 @@ _PROMPT = "system"
 
 _FAILURE_FIELDS = frozenset({"data", "name"})
 _ERROR_FIELDS = names_in(
-    "code isRetryable message metadata providerID responseBody responseHeaders retries statusCode url",
+    "code isRetryable message metadata providerID responseBody responseHeaders retries statusCode url"
 )
 _STATE_FIELDS = names_in("attachments error input metadata output raw status time title")
 _PART_FIELDS = names_in(

@@ -93,12 +93,7 @@ class Committer:
     """
 
     def __init__(
-        self,
-        connections: Connections,
-        holdings: Holdings,
-        statements: Statements,
-        channel: str,
-        offload: Offload,
+        self, connections: Connections, holdings: Holdings, statements: Statements, channel: str, offload: Offload
     ) -> None:
         self._connections = connections
         self._holdings = holdings

@@ -253,10 +253,7 @@ class ShardedStore:
         self._looked_at.add(number)
 
     async def _each(
-        self,
-        asked: Sequence[A],
-        ref_of: Callable[[A], Ref],
-        ask: Callable[[Store, list[A]], Awaitable[Sequence[R]]],
+        self, asked: Sequence[A], ref_of: Callable[[A], Ref], ask: Callable[[Store, list[A]], Awaitable[Sequence[R]]]
     ) -> list[R]:
         """Ask each store about its own logs, at the same time, and return the answers in order.
 
