@@ -79,6 +79,10 @@ class Goal(Struct, frozen=True):
         return value >= self.limit if self.of == "speed" else value <= self.limit
 
 
+NEAR_THE_LEAST = Goal("treering/uvloop", "cost", 2.0, against=("the least",))
+"""Twice what the promises take at the least; see `bench.peers.least`."""
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the contestants that do the job.

@@ -19,7 +19,7 @@ class InMemory(Peer):
 
     name = "claude-agent-sdk InMemorySessionStore"
     durability = "nothing"
-    requirements = ("claude-agent-sdk==0.2.187",)
+    requirements = ("claude-agent-sdk==0.2.189",)
     with_treering = True
     full_only = True
 

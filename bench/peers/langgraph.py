@@ -42,7 +42,7 @@ class LangGraph(Peer):
 
     name = "langgraph AsyncSqliteSaver"
     durability = "a power cut (WAL, one flush per commit)"
-    requirements = ("langgraph==1.2.22", "langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2")
+    requirements = ("langgraph==1.2.24", "langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2")
     with_treering = True
     full_only = True
 

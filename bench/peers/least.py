@@ -132,14 +132,14 @@ class Log:
         self.size = os.write(self.fd, HEADER.encode())
         self.inode = os.fstat(self.fd).st_ino
 
-    def append(self, count: int = 1) -> None:
-        """Append messages in one write."""
+    def append(self, count: int = 1) -> bytes:
+        """Append messages in one write, and return their lines."""
         entries: list[Entry] = []
         lines = [self._next_line(entries) for _ in range(count)]
         found = os.stat(self.path)
         if found.st_ino != self.inode or found.st_size != self.size:
             raise OSError(f"{self.path} was changed by another program")
-        self._write(lines, entries)
+        return self._write(lines, entries)
 
     def append_first(self) -> None:
         """Create the file with its header and a message, in one write."""
@@ -171,7 +171,7 @@ class Log:
         entries.append(entry)
         return _encode(entry) + b"\n"
 
-    def _write(self, lines: Sequence[bytes], entries: Sequence[Entry]) -> None:
+    def _write(self, lines: Sequence[bytes], entries: Sequence[Entry]) -> bytes:
         data = lines[0] if len(lines) == 1 else b"".join(lines)
         os.write(self.fd, data)
         end = self.size + len(data)
@@ -182,6 +182,7 @@ class Log:
             self.columns.add(entry, end)
             self.bodies[entry.seq] = entry
         self.seq = entries[-1].seq
+        return data
 
 
 class Owner:
@@ -390,7 +391,7 @@ class _Slices:
         self._length_s = 0.001 if alone else SLICE_S
         self._until = 0.0
 
-    async def run(self, call: Callable[[int], None], batch: int) -> None:
+    async def run(self, call: Callable[[int], object], batch: int) -> None:
         """Make a call."""
         if time.perf_counter() > self._until:
             await asyncio.sleep(0)

@@ -110,4 +110,5 @@ PEERS: list[Peer] = [
         "@earendil-works/pi-coding-agent",
         ("unpacked:@earendil-works/pi-coding-agent@1.5.2", "cross-spawn@7.0.6"),
     ),
+    Pi("1.6.0", "@earendil-works/pi-coding-agent", ("@earendil-works/pi-coding-agent@1.6.0",)),
 ]
