@@ -26,6 +26,7 @@ STORES = (
     "event_sourcing",
     "google_adk",
     "langgraph",
+    "least",
     "openai_agents",
     "ours",
     "ours_flushed",
