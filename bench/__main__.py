@@ -30,6 +30,7 @@ from .scale import scale_command
 from .scenario import SCALES, Scale, Scenario
 from .scenarios import all_scenarios
 from .serving import serve_command
+from .summary import summary
 from .workspace import Workspace
 
 POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -65,10 +66,12 @@ def main(context: click.Context) -> None:
     python -m bench house                             how large and how entangled the library is
     """
     if context.invoked_subcommand is None:
-        context.invoke(run)
+        report = context.invoke(run)
         if (adapters := latest()) is not None:
             click.echo()
             show_adapters(adapters, _stdout_console())
+        click.echo()
+        _stdout_console().print(summary(report))
 
 
 @main.command()
@@ -87,7 +90,7 @@ def run(
     peer_names: Sequence[str] = (),
     as_json: bool = False,
     output: Path | None = None,
-) -> None:
+) -> Report:
     """Run the named scenarios, or all; unless named, long ones run only with --scale full.
 
     \b
@@ -116,6 +119,7 @@ def run(
         click.echo(_to_json(report))
     else:
         show(report, _stdout_console())
+    return report
 
 
 @main.command()

@@ -30,12 +30,14 @@ class Pi(Peer):
         version: The version.
         package: The name of its node package.
         requirements: The node packages to install.
+        full_only: Only full runs include it, unless it is named.
     """
 
     durability = "a process crash"
 
-    def __init__(self, version: str, package: str, requirements: tuple[str, ...]) -> None:
+    def __init__(self, version: str, package: str, requirements: tuple[str, ...], *, full_only: bool = False) -> None:
         self.name = f"pi {version}"
+        self.full_only = full_only
         self.node_requirements = requirements
         self._package = package
 
@@ -104,7 +106,7 @@ def _log(entries: int, compacted: bool, space: Workspace) -> str:
 
 
 PEERS: list[Peer] = [
-    Pi("0.73.1", "@mariozechner/pi-coding-agent", ("@mariozechner/pi-coding-agent@0.73.1",)),
+    Pi("0.73.1", "@mariozechner/pi-coding-agent", ("@mariozechner/pi-coding-agent@0.73.1",), full_only=True),
     Pi(
         "1.5.2",
         "@earendil-works/pi-coding-agent",

@@ -14,6 +14,8 @@ from bench.adapters.command import in_markdown, show
 from bench.adapters.comparing import FIGURES, PUBLISHED, SIZES, Comparison, compare, write
 from bench.adapters.side import DESCRIPTORS, DISK, Side
 from bench.jobs import Conversations
+from bench.report import Report, describe_machine
+from bench.runner import ScenarioResult, SideResult, Spread
 from bench.workspace import Workspace
 from rich.console import Console
 from tests.bench.stores import Broken, Files, Sessions
@@ -74,16 +76,23 @@ def test_what_was_found_is_kept_and_shown_as_tables(measured: tuple[Comparison, 
 
 
 @pytest.mark.feature("A-32")
-def test_the_bench_ends_with_the_last_comparison_of_each_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bench_ends_with_the_last_comparisons_and_a_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     from bench import __main__ as command
     from bench.adapters import comparing
     from click.testing import CliRunner
 
-    monkeypatch.setattr(command.run, "callback", lambda **_: None)  # the scenarios, which take minutes
+    costs = {"plain loop": 4.0, "treering/uvloop": 8.0, "openai-agents SQLiteSession": 800.0}
+    sides = [SideResult(name, "", Spread(cost, cost, cost)) for name, cost in costs.items()]
+    report = Report(
+        describe_machine(), "quick", {}, [ScenarioResult("append-one", "", "µs/op", 1, "", None, sides, [])]
+    )
+    monkeypatch.setattr(command.run, "callback", lambda **_: report)  # the scenarios, which take minutes
     monkeypatch.setattr(comparing, "LATEST", Path("of this checkout"))
-    shown = CliRunner().invoke(command.main, ()).output
+    shown, summary = CliRunner().invoke(command.main, ()).output.split("In short\n")
+    rows = [" ".join(line.split()) for line in summary.splitlines()[1:3]]
+    assert rows == ["append a message plain loop 4 µs 8 µs 0.5", f"openai-agents 800 µs 8 µs 100 {'█' * 16}"]
     last = msgspec.json.decode(PUBLISHED.read_bytes(), type=Comparison)
-    assert shown.endswith(printed(last))
+    assert printed(last) in shown
     assert f"{last.at:%Y-%m-%d %H:%M} UTC" in shown
     assert {pair.framework for pair in last.pairs} == set(all_pairs())
     for pair in last.pairs:

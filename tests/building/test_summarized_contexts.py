@@ -328,15 +328,13 @@ def test_the_smallest_context_is_the_state_and_the_last_user_message() -> None:
 
 
 def test_a_turn_that_is_not_over_keeps_the_calls_that_the_model_waits_for() -> None:
-    """Without their results, the model would make the same calls again, until its turn is stopped."""
     run = [*tool_run("ls", "a"), *tool_run("ls", "b"), *tool_run("cat", "c", error="x" * 3_000)]
     source = source_of(message("user", "first"), message("assistant", "ok"), message("user", "last"), *run)
-    seen: dict[tuple[int, int], int] = {}  # the messages of the turn and the characters of its last result
+    seen: dict[tuple[int, int], int] = {}  # the messages of the turn and the characters of the last one
     for available in range(150, 1_200):
         result = MinimalState().build(source, available, TOKENS)
-        kept = [each.message for each in result.messages[2:]]
-        seen[len(kept), len("".join(kept[-1].searched())) if kept else 0] = result.masked_count
-    assert seen == {(0, 0): 0, (2, 150): 1, (2, 629): 1, (2, 3_000): 0, (4, 3_000): 0, (6, 3_000): 0}
+        seen[len(result.messages) - 2, len("".join(result.messages[-1].message.searched()))] = result.masked_count
+    assert seen == {(0, 4): 0, (2, 150): 1, (2, 629): 1, (2, 3_000): 0, (4, 3_000): 0, (6, 3_000): 0}
 
 
 def test_messages_that_a_program_wrote_for_the_user_are_not_the_task_or_the_request() -> None:

@@ -159,14 +159,8 @@ async def _check_cycle(session: Session, rows: list[Row]) -> None:
 
 @every_dialect
 async def test_a_repeated_id_refers_to_the_latest_earlier_line(tmp_path: Path, dialect: Dialect) -> None:
-    case = Case(
-        tmp_path,
-        dialect,
-        row(dialect, "a", None, "first a"),
-        row(dialect, "b", "a", "b"),
-        row(dialect, "a", "b", "second a"),
-        row(dialect, "c", "a", "c"),
-    )
+    rows = ("a", None, "first a"), ("b", "a", "b"), ("a", "b", "second a"), ("c", "a", "c")
+    case = Case(tmp_path, dialect, *(row(dialect, *each) for each in rows))
     async with SessionHost(tmp_path) as host:
         session = await host.load(case.path, read_only=True)
         found = await session.entry("a")
