@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 import anyio
-from anyio.lowlevel import cancel_shielded_checkpoint
+from anyio.lowlevel import checkpoint
 
 _ALONE_FOR_S = 0.001
 """How long a slice may last, in seconds, while nothing else needs the event loop."""
@@ -21,10 +21,18 @@ _AT_ONCE = 8
 """How many tasks continue before the event loop serves everything else; an iteration of it costs half an append."""
 
 
-class Turns:
-    """Tells the tasks of a host when to let others go on, and lets them continue a few at a time.
+class _Group:
+    """Tasks that continue together, once their event is set."""
 
-    The line of tasks that wait is as long as there are tasks with a command to carry out, which the program bounds.
+    __slots__ = ("event", "size")
+
+    def __init__(self) -> None:
+        self.event = anyio.Event()
+        self.size = 0
+
+
+class Turns:
+    """Tells the tasks of a host when to let others go on, and lets them continue a few at a time, in line.
 
     Args:
         slice_s: Seconds that a task may go on for; up to a millisecond while there are no others.
@@ -41,8 +49,8 @@ class Turns:
         self.timer = timer
         self._least_s = self._slice_s = slice_s
         self.due_at = timer() + slice_s
-        self._line: deque[anyio.Event] = deque()
-        self._awake = 0  # how many tasks are about to continue; the last of them wakes the next in line when it does
+        self._line: deque[_Group] = deque()
+        self._awake = 0  # how many tasks are about to continue; the last of them wakes the next group when it does
 
     def begin(self) -> None:
         """Begin a slice of a task that the event loop has just started, as a server starts one for each request."""
@@ -53,41 +61,38 @@ class Turns:
         return self.timer() > self.due_at
 
     async def pass_on(self) -> None:
-        """Let others go on, and return when it is this task's turn again, even if it is cancelled meanwhile."""
+        """Let others go on, and return when it is this task's turn again."""
         if self._awake:
             await self._wait_in_line()
             self._slice_s = self._least_s
         else:
-            began = self.timer()
-            await self._wait_alone()
+            began, self._awake = self.timer(), 1
+            try:
+                await checkpoint()
+            finally:
+                self._note_continued()
             is_alone = self.timer() - began < self._least_s
             # A turn that nobody else had a use for costs as much as half an append.
             self._slice_s = max(self._least_s, min(2 * self._slice_s, _ALONE_FOR_S)) if is_alone else self._least_s
         self.due_at = self.timer() + self._slice_s
 
-    async def _wait_alone(self) -> None:
-        self._awake = 1
-        try:
-            await cancel_shielded_checkpoint()
-        finally:
-            self._note_continued()
-
     async def _wait_in_line(self) -> None:
-        event = anyio.Event()
-        self._line.append(event)
+        if not self._line or self._line[-1].size == _AT_ONCE:
+            self._line.append(_Group())
+        group = self._line[-1]
+        group.size += 1
         try:
-            with anyio.CancelScope(shield=True):
-                await event.wait()
+            await group.event.wait()
         finally:
-            if event.is_set():
+            if group.event.is_set():
                 self._note_continued()
-            else:  # asyncio cancels a task without regard to shields
-                self._line.remove(event)
+            else:  # cancelled in line
+                group.size -= 1
 
     def _note_continued(self) -> None:
-        """Note that an awake task continues; the last of them wakes the next in line, to continue after all others."""
+        """Note that an awake task continues; the last of them wakes the next group, to continue after all others."""
         self._awake -= 1
-        if not self._awake:
-            while self._line and self._awake < _AT_ONCE:
-                self._line.popleft().set()
-                self._awake += 1
+        while not self._awake and self._line:
+            group = self._line.popleft()
+            group.event.set()
+            self._awake = group.size

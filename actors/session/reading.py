@@ -11,8 +11,6 @@ from datetime import datetime
 from threading import get_ident
 from typing import NamedTuple, TypeVar
 
-from anyio.lowlevel import checkpoint_if_cancelled
-
 from ...events.arguments import check_count
 from ...events.entries import Entry, Header, Message, MessageEntry, Payload
 from ...events.errors import (
@@ -109,7 +107,6 @@ class Handle:
         core = self._core
         if core.runtime.append_turns.is_over():
             await core.runtime.append_turns.pass_on()
-            await checkpoint_if_cancelled()
         try:
             actor = await core.registry.activate(self._source)
         except (ReadOnly, NotASession, InvalidInput, AppendFailed, OSError) as error:
