@@ -212,9 +212,9 @@ class LogEntries:
         """Return the messages of a context of this log as they can be sent, with their sizes."""
         kept = self._runtime.bodies.context(self._number)
         paired = None if kept is None else kept.paired
-        messages, known = context.messages, 0 if paired is None else len(paired.originals)
-        if not counts_whole_messages(tokenizer):
-            for end in range(known + _PAIRED_AT_ONCE, len(messages), _PAIRED_AT_ONCE):
+        messages, end = context.messages, 0 if paired is None else len(paired.originals)
+        if not counts_whole_messages(tokenizer):  # in slices that grow, since each copies what was paired before
+            while (end := end + max(_PAIRED_AT_ONCE, end // 8)) < len(messages):
                 paired = PairedMessages.of(messages[:end], tokenizer, paired)
                 await checkpoint()
         paired = PairedMessages.of(messages, tokenizer, paired)
