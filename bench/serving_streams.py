@@ -57,10 +57,11 @@ async def receipt_p99_s(space: Path, appends: int = 1000) -> float:
     return statistics.quantiles(waits, n=100)[98]
 
 
-async def idle_stream_bytes(space: Path) -> float:
-    """Return how much memory of the server a stream takes that waits."""
-    async with served("treering", str(space / "idle")) as server:
-        await ask(server.port, b"POST", "/v1/sessions", b'{"id":"a"}')
+async def idle_stream_bytes(kind: str, space: Path) -> float:
+    """Return how much memory of a server a stream takes that waits; see `bench.served` for the kinds."""
+    async with served(kind, str(space / "idle")) as server:
+        if kind == "treering":
+            await ask(server.port, b"POST", "/v1/sessions", b'{"id":"a"}')
         async with followers(server.port, "a", 10):
             before = rss_of(server.pid)
             async with followers(server.port, "a", IDLE_STREAMS):
