@@ -125,7 +125,7 @@ async def test_what_the_path_itself_hides_is_named(session: Session) -> None:
     await check(session, report)
     assert report.hidden is not None
     assert (report.hidden.by, report.hidden.last_id, report.hidden.count) == (compaction, answer, 3)
-    assert (report.hidden.fate, report.hidden.tokens) == ("summarized", 900)
+    assert (report.hidden.fate, report.hidden.tokens, report.hidden.reason[:12]) == ("summarized", 900, "a compaction")
     items = by_id(report)
     assert system not in items
     assert first not in items
@@ -149,7 +149,7 @@ async def test_what_the_path_itself_hides_is_named(session: Session) -> None:
     cut = await session.context_report()
     await check(session, cut)
     assert cut.hidden is not None
-    assert cut.hidden.fate == "cut"
+    assert (cut.hidden.fate, cut.hidden.reason[-19:]) == ("cut", "no summary was made")
     assert [item.text for item in cut.items] == ["Be brief.", "Three", "Four"]
 
     await session.passivate()
