@@ -79,8 +79,9 @@ class Goal(Struct, frozen=True):
         return value >= self.limit if self.of == "speed" else value <= self.limit
 
 
-NEAR_THE_LEAST = Goal("treering/uvloop", "cost", 2.0, against=("the least",))
-"""Twice what the promises take at the least; see `bench.peers.least`."""
+def near_the_least(side: str = "treering/uvloop", least: str = "the least") -> Goal:
+    """Return the goal of twice what the promises take at the least; see `bench.peers.least`."""
+    return Goal(side, "cost", 2.0, against=(least,))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..jobs import Appends
 from ..peer import Peer
-from ..scenario import NEAR_THE_LEAST, Goal, Scale, Scenario, Side, micros, peer_sides
+from ..scenario import Goal, Scale, Scenario, Side, micros, near_the_least, peer_sides
 
 _NOTE = (
     "The plain loops keep no tree, index or view: they are a lower bound, not rivals. "
@@ -52,7 +52,7 @@ SCENARIOS = [
         _faster_than_stores(10),
         Goal("treering/uvloop", "speed", 1.0, against=("pi 0.73.1",)),
         Goal("treering/uvloop", "speed", 1.0, against=("pi 1.5.2",)),
-        NEAR_THE_LEAST,
+        near_the_least(),
     ),
     _scenario(
         "append-100-sessions",
@@ -67,7 +67,7 @@ SCENARIOS = [
         _one_call_per_message(1_000),
         Goal("treering/uvloop", "speed", 0.33),
         _faster_than_stores(10),
-        NEAR_THE_LEAST,
+        near_the_least(),
         rounds_max=3,
     ),
     _scenario(
@@ -83,6 +83,6 @@ SCENARIOS = [
         "append_many of 100 messages of 1 KB, 1 session",
         lambda scale: Appends(1, max(1, scale.messages // 100), 100, seconds_max=scale.seconds_max),
         Goal("treering/uvloop", "speed", 2 / 3),
-        NEAR_THE_LEAST,
+        near_the_least(),
     ),
 ]

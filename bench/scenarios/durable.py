@@ -29,9 +29,9 @@ from treering.testing.stores.case import TIME, line
 
 from ..driving import call_repeatedly
 from ..jobs import TEXT_1_KB
+from ..least import Log
 from ..peer import Peer
-from ..peers.least import Log
-from ..scenario import Goal, Scale, Scenario, Side, micros
+from ..scenario import Goal, Scale, Scenario, Side, micros, near_the_least
 from ..timing import Sample, timed
 from ..workspace import Workspace
 
@@ -241,7 +241,7 @@ SCENARIOS = [
         (
             Goal("group", "speed", 4.0),
             Goal("group", "cost", 1 / 10, against=(_BARE,)),
-            Goal("group", "cost", 2.0, against=("the least",)),
+            near_the_least("group"),
         ),
         "file",
         5,

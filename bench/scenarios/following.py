@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..jobs import FanOuts
-from ..scenario import NEAR_THE_LEAST, Goal, Scenario, micros, peer_sides
+from ..scenario import Goal, Scenario, micros, near_the_least, peer_sides
 
 
 def _scenario(subscribers: int, burst: int, *goals: Goal, at_once: bool = False) -> Scenario:
@@ -27,8 +27,8 @@ def _scenario(subscribers: int, burst: int, *goals: Goal, at_once: bool = False)
 SCENARIOS = [
     _scenario(1, 1),
     _scenario(10, 1),
-    _scenario(100, 1, Goal("treering/uvloop", "figure", 2.5), NEAR_THE_LEAST),
+    _scenario(100, 1, Goal("treering/uvloop", "figure", 2.5), near_the_least()),
     _scenario(1_000, 1),
-    _scenario(100, 20, Goal("treering/uvloop", "figure", 0.25), NEAR_THE_LEAST),
-    _scenario(100, 20, Goal("treering/uvloop", "figure", 0.25), NEAR_THE_LEAST, at_once=True),
+    _scenario(100, 20, Goal("treering/uvloop", "figure", 0.25), near_the_least()),
+    _scenario(100, 20, Goal("treering/uvloop", "figure", 0.25), near_the_least(), at_once=True),
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..jobs import Lists
 from ..peer import Peer
-from ..scenario import NEAR_THE_LEAST, Goal, Scale, Scenario, Side, millis, peer_sides
+from ..scenario import Goal, Scale, Scenario, Side, millis, near_the_least, peer_sides
 
 _WARM_CALLS = 10
 
@@ -23,7 +23,7 @@ def _scenario(name: str, title: str, sessions: int, entries: int, warm: bool, *g
         "ms",
         millis,
         lambda peers, scale: _sides(sessions, entries, warm, peers, scale),
-        (*goals, NEAR_THE_LEAST),
+        (*goals, near_the_least()),
         rounds_max=3,
         note="Cold means without an index of sessions: pi and treering then read the files. "
         "google-adk reads table rows."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..jobs import Opens
 from ..peer import Peer
-from ..scenario import NEAR_THE_LEAST, Goal, Scale, Scenario, Side, millis, peer_sides
+from ..scenario import Goal, Scale, Scenario, Side, millis, near_the_least, peer_sides
 
 _NOTE = "The file is in the page cache for all sides; cold means without a snapshot. pi's file has the same messages."
 _PI = ("pi 1.5.2",)
@@ -30,7 +30,7 @@ SCENARIOS = [
         "ms",
         millis,
         _sides(),
-        (Goal("treering/uvloop", "cost", 3.0), Goal("treering/uvloop", "cost", 0.5, against=_PI), NEAR_THE_LEAST),
+        (Goal("treering/uvloop", "cost", 3.0), Goal("treering/uvloop", "cost", 0.5, against=_PI), near_the_least()),
         "plain loop",
         rounds_max=3,
         note=_NOTE + " The plain loop reads the file and decodes three fields of each line.",
@@ -54,7 +54,7 @@ SCENARIOS = [
         "ms",
         millis,
         _sides(context=True),
-        (Goal("treering/uvloop", "cost", 0.9, against=_PI), NEAR_THE_LEAST),
+        (Goal("treering/uvloop", "cost", 0.9, against=_PI), near_the_least()),
         rounds_max=3,
         note=_NOTE,
     ),

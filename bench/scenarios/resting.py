@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..jobs import Descriptors, Holds, Stalls
-from ..scenario import NEAR_THE_LEAST, Goal, Scenario, peer_sides, value
+from ..scenario import Goal, Scenario, near_the_least, peer_sides, value
 
 _NOTE = "Traced allocations per session, after one append to each; the handles came from create()."
 
@@ -14,7 +14,7 @@ SCENARIOS = [
         "bytes",
         value,
         lambda peers, scale: peer_sides(peers, Holds(scale.resting)),
-        (Goal("treering/uvloop", "figure", 512), NEAR_THE_LEAST),
+        (Goal("treering/uvloop", "figure", 512), near_the_least()),
         rounds_max=1,
         note=_NOTE,
     ),
@@ -24,7 +24,7 @@ SCENARIOS = [
         "bytes",
         value,
         lambda peers, scale: peer_sides(peers, Holds(scale.held, live=True)),
-        (Goal("treering/uvloop", "figure", 4096), NEAR_THE_LEAST),
+        (Goal("treering/uvloop", "figure", 4096), near_the_least()),
         rounds_max=1,
         note=_NOTE,
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..jobs import Searches
 from ..peer import Peer
-from ..scenario import NEAR_THE_LEAST, Goal, Scale, Scenario, Side, millis, peer_sides
+from ..scenario import Goal, Scale, Scenario, Side, millis, near_the_least, peer_sides
 from ..search_data import COMMON, COMMON_HITS, RARE, RARE_HITS
 
 _ENTRIES = 50
@@ -27,7 +27,7 @@ def _scenario(name: str, target: str, word: str, hits: int, limit_ms: float) -> 
         "ms",
         millis,
         lambda peers, scale: _sides(peers, scale, word, hits),
-        (Goal("treering/uvloop", "figure", limit_ms), NEAR_THE_LEAST),
+        (Goal("treering/uvloop", "figure", limit_ms), near_the_least()),
         rounds_max=3,
         note="The host has searched before, and checks every file for changes. "
         "The plain loop searches for the bytes of the word, in lower case only.",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..jobs import Begins
 from ..peer import Peer
-from ..scenario import NEAR_THE_LEAST, Goal, Scale, Scenario, Side, peer_sides
+from ..scenario import Goal, Scale, Scenario, Side, near_the_least, peer_sides
 from ..timing import Sample
 
 _NOTE = (
@@ -27,7 +27,7 @@ def _sides(messages: int, *, again: bool = False) -> Callable[[Sequence[Peer], S
 def _scenario(name: str, title: str, sides: Callable[[Sequence[Peer], Scale], list[Side]], limit: float) -> Scenario:
     goal = Goal("treering/uvloop", "cost", limit)
     return Scenario(
-        name, title, "µs of processor time", _cpu_micros, sides, (goal, NEAR_THE_LEAST), "plain loop", note=_NOTE
+        name, title, "µs of processor time", _cpu_micros, sides, (goal, near_the_least()), "plain loop", note=_NOTE
     )
 
 

@@ -82,9 +82,9 @@ DialectName: TypeAlias = Literal["native", "pi", "omp"]
 DIALECTS: Mapping[str, Row] = {
     "omp": Row("omp:OmpDialect", OMP_FORM, lambda fields, slot: slot is not None or not _OMP_KEYS.isdisjoint(fields)),
     "native": Row("native:NativeDialect", NATIVE_FORM, lambda fields, _: attempt(as_int, fields.get("version")) == 1),
-    "pi": Row("pi.dialect:PiDialect", PI_FORM, lambda fields, slot: True),  # its own version 1 has no version key
+    "pi": Row("pi.dialect:PiDialect", PI_FORM, lambda fields, slot: True),
 }
-"""All dialects, in the order in which a header is held against them."""
+"""All dialects, in the order in which a header is held against them. The version 1 of pi has no version key."""
 
 
 class Detected(Struct, frozen=True):

@@ -254,14 +254,14 @@ def _ends_of_turn(source: ContextSource, room: int, tokenizer: Tokenizer) -> Ite
     messages = source.messages
     if messages and has_results(messages[-1].message):
         last = start = safe_start(messages, len(messages) - 1)
-        sizes = source.sizes(tokenizer)
+        sizes, names = source.sizes(tokenizer), tool_names(messages[last:])
         while start and (step := safe_start(messages, start - 1)) > source.request and sum(sizes[step:]) <= room:
             start = step
         if last > source.request:
             yield messages[start:]
             yield messages[last:]
             for change in (_pruned, _mentioned):
-                yield [with_results(each, tool_names(messages[last:]), change) for each in messages[last:]]
+                yield [with_results(each, names, change) for each in messages[last:]]
     yield ()
 
 

@@ -92,7 +92,7 @@ def test_the_bench_ends_with_the_last_comparisons_and_a_summary(monkeypatch: pyt
     rows = [" ".join(line.split()) for line in summary.splitlines()[1:3]]
     assert rows == ["append a message plain loop 4 µs 8 µs 0.5", f"openai-agents 800 µs 8 µs 100 {'█' * 16}"]
     last = msgspec.json.decode(PUBLISHED.read_bytes(), type=Comparison)
-    assert printed(last) in shown
+    assert shown.endswith(f"{printed(last)}\n")
     assert f"{last.at:%Y-%m-%d %H:%M} UTC" in shown
     assert {pair.framework for pair in last.pairs} == set(all_pairs())
     for pair in last.pairs:
